@@ -52,6 +52,7 @@ bench: $(VENV)/.installed
 reproduce: $(VENV)/.installed
 	env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS $(BIN)/codedfl reproduce all --out results
 	env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS $(BIN)/codedfl reproduce beyond --out results
+	$(BIN)/python -m experiments.race_tables results/beyond
 	env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS $(BIN)/codedfl reproduce noise --out results
 
 # SuperLink and SuperNodes on this machine, with TLS; one is slow, one is killed.

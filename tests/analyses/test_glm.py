@@ -78,21 +78,22 @@ def refused(case: Case, study: Study, line: str) -> None:
     assert found(case, study).models[0].lines() == [f"none: {line}"]
 
 
-def beyond(bound: int, reach: str) -> str:
+def beyond(bound: int, reach: str, widest: str) -> str:
     return (
         f"the linear predictor of the model 'm' must stay within {bound} over the ranges, got a likelihood that grows"
-        f" towards {reach}: columns that tell 'ill' without error (separation), or ranges far wider than the values;"
-        " give it a ridge penalty (regularisation), narrower ranges or a larger bound"
+        f" towards {reach} (over their ranges it moves with {widest}): columns that tell 'ill' without error"
+        " (separation), or ranges far wider than the values; give it a ridge penalty (regularisation), narrower ranges"
+        " or a larger bound"
     )
 
 
 def test_separation_is_named_and_a_penalty_is_its_remedy():
     case, model = breast_cancer(30, 200.0)
-    refused(case, case.study(model), beyond(200, "297"))
+    refused(case, case.study(model), beyond(200, "297", "'x2' by 112, 'x0' by 96.9, 'x10' by 47.5"))
     fit = found(case, case.study(replace(model, regularisation=0.01))).models[0]
     assert isinstance(fit, GlmFinding) and fit.fit.iterations < 12 and fit.inference is None
     case, model = breast_cancer(10, 10.0)
-    refused(case, case.study(model), beyond(10, "54.2"))
+    refused(case, case.study(model), beyond(10, "54.2", "'x0' by 47.9, 'x2' by 35.7, 'x3' by 11.7"))
 
 
 def test_points_are_counted_over_all_models():

@@ -135,7 +135,7 @@ def test_classes_are_ridge_on_one_hot_rows():
     assert largest(slopes, oracle[-1].coef_.T) < 1e-9
     # As the statistic takes it: for columns that every device has.
     direct = total.on_design(model.theta)
-    integers = total.study.design(codes) / total.study.design_limits
+    integers = total.study.design(codes) / total.study.units.limit
     assert np.abs(direct[0] + integers @ direct[1:] - model.scores(X)).max() < 1e-12
     with pytest.raises(InvalidInput, match=exactly("inference must have a number to predict, got classes")):
         total.ols()

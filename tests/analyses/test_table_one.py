@@ -194,7 +194,7 @@ def test_who_holds_which_row_changes_no_bit_of_the_histogram():
     ask = Ask("histogram", model="table 1")
     few, many = (total_of(study, ask, dealt(study, table, n)) for n in (2, 9))
     assert few == many and len(few) == Histogram(study, model=study.models[0]).length
-    assert Histogram(study, model=study.models[0]).ring().modulus <= Ring.for_group_sizes([1], 3).modulus
+    assert 8 * Histogram(study, model=study.models[0]).limit <= Ring.for_group_sizes([1], 3).modulus
 
 
 def test_a_description_makes_no_model_and_takes_nothing_else():

@@ -74,7 +74,7 @@ def frozen(folders: dict[str, DeviceFolder], study: Study) -> list[Snapshot]:
 def the_difference(before: list[int], after: list[int], study: Study) -> dict[str, float]:
     """What the difference of two totals of X'X says if it is one row: its count and its values."""
     sums = np.array(after[:5]) - np.array(before[:5])  # of 1, age, bmi, crp, days: the first row of the triangle
-    steps, zeros = (np.concatenate(one) for one in zip(study.design_units, study.target_units, strict=True))
+    steps, zeros = (np.concatenate(one) for one in zip(study.units[:2], study.target_units[:2], strict=True))
     values = zeros + steps * sums[1:]
     return {"count": float(sums[0]), **dict(zip(("age", "bmi", "crp", "days"), values.round(6).tolist(), strict=True))}
 
@@ -152,7 +152,7 @@ def test_a_device_that_scores_any_number_of_models_tells_ages(tmp_path: Path):
     study = replace(SCORED, points=1000)
     folders = approved(tmp_path, study, {name: ill(i) for i, name in enumerate(NAMES)})
     snapshots = frozen(folders, study)
-    limit = int(study.design_limits[0])
+    limit = int(study.units.limit[0])
     counts = []
     for age in range(20, 91):
         theta = np.zeros((4, 2))
@@ -255,7 +255,7 @@ def ward_tables(rare: int = 1) -> dict[str, RawTable]:
 
 def patients_of(total: list[int], place: int, ages: int) -> tuple[int, float]:
     """How many rows a level has, and the sum of their ages."""
-    steps, zeros = ONE.design_units
+    steps, zeros = ONE.units[:2]
     return total[place], zeros[0] * total[place] + steps[0] * total[ages]
 
 

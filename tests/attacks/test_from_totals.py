@@ -73,7 +73,7 @@ def found_rows(study: Study, snapshots: list[Snapshot]) -> int:
     gram = gram + np.triu(gram, 1).T
     signed = rows_of_gram(gram)
     read = {tuple(one if row[0] > 0 else -one for one in row) for row in signed}
-    design = [np.hstack([study.design(one.codes), study.target_design(one.target)]) for one in snapshots]
+    design = [np.hstack([study.design(one.codes), study.target.design(one.target)]) for one in snapshots]
     return len(read & {(1, *row) for row in np.vstack(design).tolist()})
 
 

@@ -90,6 +90,30 @@ def test_a_logistic_model_of_a_study_gives_chances(run: Run):
             getattr(fit.model, method)()
 
 
+@pytest.mark.hospitals
+def test_a_row_with_a_gap_has_no_prediction_and_the_others_do(run: Run):
+    model = garden_model(run, "price")
+    head, *lines = Path("garden.csv").read_text().splitlines()
+    age = head.split(",").index("age")
+    for row, value in ((1, ""), (3, "NA")):
+        cells = lines[row].split(",")
+        cells[age] = value
+        lines[row] = ",".join(cells)
+    Path("gaps.csv").write_text("\n".join((head, *lines)) + "\n")
+    whole = run("predict", model, "garden.csv").stdout.splitlines()
+    result = run("predict", model, "gaps.csv")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [*whole[:2], '""', whole[3], '""', *whole[5:]]
+    assert result.stderr == (
+        "warning: without a prediction, for a gap or a name that the model does not know: 2 of 120 rows; their cells"
+        " are empty\n"
+    )
+    Path("none.csv").write_text(f"{head}\n{lines[1]}\n")
+    none = run("predict", model, "none.csv", "--out", "said.csv")
+    assert (none.exit_code, none.stdout) == (0, "wrote 0 predictions to said.csv\n")
+    assert run("evaluate", model, "gaps.csv", "--label", "price").exit_code == 2
+
+
 def test_a_missing_column_is_named(run: Run):
     model = garden_model(run, "species")
     Path("narrow.csv").write_text("width,age\n1,2\n")

@@ -11,6 +11,7 @@ import pytest
 from command_runner import Run
 
 from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.formula import formula_objection
 from codedfl.contract.roster import load_roster
 from codedfl.contract.study_columns import NumberTarget
 from codedfl.contract.toml_file import load_study
@@ -163,6 +164,27 @@ def test_a_table_is_checked_alone(run: Run, clinics: Path):
     assert bad.stderr.count("cannot be used: ") == 2
 
 
+def test_copies_are_noticed_before_anything_runs(run: Run):
+    """Weight in two units, and marks of gaps that two columns have together; levels of one column are no copies."""
+    lines = ["age,kg,lb,lab,lab2,ward,days"]
+    for i in range(90):
+        lab = "," if i % 9 == 0 else f"{i * 7 % 31},{i * i % 17}"
+        lines.append(f"{20 + i % 60},{50 + i % 41},{(50 + i % 41) * 2},{lab},{'bc'[i % 2]},{i % 13}")
+    Path("copies.csv").write_text("\n".join(lines) + "\n")
+    assert run("study", "new", "copies.csv", "--target", "days").exit_code == 0
+    text = Path("study.toml").read_text().replace('levels = ["b", "c"]', 'levels = ["a", "b", "c"]')
+    Path("study.toml").write_text(text)
+    said = " ".join(run("study", "check", "study.toml", "copies.csv").stdout.split())
+    assert "'kg' and 'lb' are the same but for their unit in all rows here" in said
+    assert said.count("same but for their unit") == 2 and "'lab missing' and 'lab2 missing' are" in said
+
+
+NO_ROWS = (
+    "empty.csv must have between 1 and 10000 rows, got 0: a site without rows can take part as a helper (codedfl roster"
+    " new --helper NAME)"
+)
+
+
 def test_a_folder_of_ugly_tables_is_looked_at_as_a_whole(run: Run, clinics: Path):
     header = "patient_id;age;sex;crp;days\n"
     (clinics / "empty.csv").write_text(header)
@@ -172,7 +194,7 @@ def test_a_folder_of_ugly_tables_is_looked_at_as_a_whole(run: Run, clinics: Path
     found = run("study", "check", "study.toml", clinics)
     assert found.exit_code == 2
     assert [line for line in found.stderr.splitlines() if line.startswith("cannot")] == [
-        "cannot be used: empty.csv must have between 1 and 10000 rows, got 0",
+        f"cannot be used: {NO_ROWS}",
         "cannot be used: column 'crp' of odd.csv must hold numbers, got '<5' in row 4: write a number, or leave the"
         " cell empty, or list it in missing_codes",
         "cannot be used: line 2 of torn.csv must have 5 cells, got 2",
@@ -186,7 +208,7 @@ def test_a_folder_of_ugly_tables_is_looked_at_as_a_whole(run: Run, clinics: Path
     )
     (clinics / "torn.csv").unlink()
     rehearsed = run("study", "rehearse", "study.toml", "--tables", clinics)
-    assert "empty would refuse: empty.csv must have between 1 and 10000 rows, got 0\n" in rehearsed.stderr
+    assert f"empty would refuse: {NO_ROWS}\n" in rehearsed.stderr
     drafted = run("study", "new", clinics, "--target", "days", "--out", "all.toml", "--drop", "age", "--drop", "sex")
     assert drafted.exit_code == 0
     assert [one.column.name for one in load_study("all.toml").columns] == ["crp"], "both are dropped"
@@ -219,11 +241,12 @@ def test_from_a_description_to_a_study(run: Run, clinics: Path):
     Path("real.toml").write_text(text)
     done = run("study", "rehearse", "real.toml", "--tables", clinics)
     assert "std err" in done.stdout, done.stderr
+    formula = ("--formula", "days ~ bs(age, 4) + C(sex)", "--out", "curved.toml")
+    assert run("study", "new", clinics, *formula).stderr.startswith("error: a spline must reach at least 1000 of its")
+    assert run("study", "new", "--from", "first/result.json", *formula).exit_code == 0
+    curved = load_study("curved.toml")
+    assert curved.target.name == "days" and len(curved.design_names) == 6 and not formula_objection(curved)
     for given, message in (
-        (
-            ("--from", "first/result.json", "--formula", "days ~ age"),
-            "--formula must be left out with --from, got days",
-        ),
         (("--from", "real.toml"), "--from must be a result.json that codedfl wrote, got 'real.toml'"),
         ((), "either a TABLE or --from must be given, got neither"),
         ((clinics / "clinic-0.csv", "--from", "first/result.json"), "either a TABLE or --from must be given, got both"),

@@ -28,7 +28,7 @@ from codedfl.contract.words import explain
 from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn
 from codedfl.data.derived import Factor
 from codedfl.data.model import TrainedModel
-from codedfl.data.tables import as_raw_table
+from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
 from codedfl.statistics.cells import Cells
@@ -66,7 +66,7 @@ def test_the_columns_are_those_that_patsy_makes():
     ours = study.matrix(codes)
     assert not clipped.any()
     assert ours.shape[1] == oracle.shape[1] - 1
-    steps = study.design_units[0]
+    steps = study.units.step
     for place in range(ours.shape[1]):
         distance = np.abs(oracle.to_numpy() - ours[:, [place]]).max(axis=0).min()
         assert distance <= steps[place] / 2 + 1e-9, study.design_names[place]
@@ -139,9 +139,15 @@ def test_other_formulas_are_refused(formula: str, message: str):
 def test_a_drafted_file_lists_what_the_formula_makes():
     table = as_raw_table(people(), "t.csv")
     formula = "days ~ C(ward) * log(cost) + bs(age, 4)"
-    text = draft_with_formula(
-        table, formula, lambda table, keep: draft_study(table, "days", "t", task="regression", keep=keep)
-    )
+
+    def drafted(table: RawTable | None, keep: tuple[str, ...]) -> str:
+        assert table is not None
+        return draft_study(table, "days", "t", task="regression", keep=keep)
+
+    wide = r"^a spline must reach at least 1000 of its steps in the sample, got 275 of 'bs\(age, 4\)\["
+    with pytest.raises(InvalidInput, match=wide):
+        draft_with_formula(table, formula, drafted)
+    text = draft_with_formula(table, formula, lambda *given: drafted(*given).replace("[0.0, 800.0]", "[0.0, 100.0]"))
     study = parse_study(text)
     assert study.formula == formula and formula_objection(study) == ""
     assert [one.column.name for one in study.columns if not one.column.in_model] == ["cost", "age"]

@@ -228,6 +228,17 @@ def test_held_out_rows_stay_where_they_are(study: Study):
     assert judged((holding, many), (replace(holding, columns=(AGE, SEX)), many)) == ["", ""]
 
 
+@pytest.mark.hospitals
+def test_twins_of_which_one_is_held_out_need_not_be_told_apart():
+    """Equal in all that the studies use, drawn apart by what they do not use; the second study holds out none."""
+    many = patients(300)
+    twice = joined(many, {**some(many, range(8)), "bmi": [10.0] * 8, "nr": list(range(900, 908))})
+    holding = replace(STUDY, held_out=0.3)
+    held_out = tags(holding, twice).held_out
+    assert 0 < (held_out[:8] != held_out[300:]).sum() < K, "a few pairs are torn apart"
+    assert judged((holding, twice), (replace(STUDY, name="all rows"), twice)) == ["", ""]
+
+
 def test_a_device_with_few_rows_may_approve_them_twice():
     few = patients(K - 2)
     assert judged((STUDY, few), (replace(STUDY, columns=(AGE,)), few)) == ["", ""]

@@ -241,15 +241,18 @@ def test_design_columns_and_their_units():
     assert codes.tolist() == [[61, -1, 1], [0, 5000, 0]]
     design = study.design(codes)
     assert design.tolist() == [[6, 50 - 2500, 1, 1], [-55, 2500, 0, 0]]
-    assert (np.abs(design) <= study.design_limits).all()
-    step, zero = study.design_units
+    assert (np.abs(design) <= study.units.limit).all()
+    step, zero = study.units.step, study.units.zero
     assert np.array_equal(study.matrix(codes), zero + step * design)
     assert study.matrix(codes)[0] == pytest.approx([61, 5, 1, 1], abs=0.01)
-    target, clipped = study.target_codes(table)
-    assert (study.target_design(target).tolist(), clipped) == ([[-23], [30]], 0)
+    target, clipped = study.target.codes(table.column("days"), "t.csv")
+    assert (study.target.design(target).tolist(), clipped) == ([[-23], [30]], 0)
     classes = replace(study, target=ClassTarget("days", ("7", "60")))
     assert classes.target == ClassTarget("days", ("60", "7")), "in order, as labels have them"
-    assert classes.target_design(classes.target_codes(table)[0]).tolist() == [[0, 1], [1, 0]]
+    assert classes.target.design(classes.target.codes(table.column(classes.target.name), "t.csv")[0]).tolist() == [
+        [0, 1],
+        [1, 0],
+    ]
 
 
 def test_rows_moved_between_devices_change_no_bit_of_a_total():
@@ -387,7 +390,7 @@ def test_what_speaks_against_a_table():
 )
 def test_classes_are_found_however_a_table_writes_them(classes: str, values: list[object], expected: list[object]):
     study = parse_study(TEXT.replace("range = [0, 60.0]\nstep = 1", f"classes = {classes}"))
-    codes, _ = study.target_codes(as_raw_table({"days": values}, "t.csv"))
+    codes, _ = study.target.codes(np.array(values), "t.csv")
     assert study.target.values(codes).tolist() == expected
 
 
@@ -399,7 +402,7 @@ def test_a_class_that_the_study_does_not_have_is_refused(classes: str, value: ob
         " rows out"
     )
     with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
-        study.target_codes(as_raw_table({"days": [value, value]}, "t.csv"))
+        study.target.codes(np.array([value, value]), "t.csv")
 
 
 # -- a draft

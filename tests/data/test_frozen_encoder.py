@@ -20,9 +20,8 @@ from codedfl.contract.check import check_table
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import parse_study
 from codedfl.contract.words import explain
-from codedfl.data.features import ENCODERS_VARIABLE, FeatureChoice, FrozenEncoder, feature_map_from_dict
+from codedfl.data.features import ENCODERS_VARIABLE, FrozenEncoder, feature_map_from_dict
 from codedfl.data.model import TrainedModel
-from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import words_of
@@ -187,8 +186,6 @@ def test_what_is_no_encoder(folder: Path):
         FrozenEncoder(4, 0, 1.0, "0a" * 32)
     with pytest.raises(InvalidInput, match=r"^a saved encoder must be complete, got KeyError"):
         FrozenEncoder.from_dict({"kind": "frozen-encoder"})
-    with pytest.raises(InvalidInput, match=r"^features onnx must be made of a file's hash, a count and a bound: take"):
-        FrozenEncoder.choose(Preprocessing.from_range(0.0, 1.0, 2), FeatureChoice())
 
 
 # -- in a study

@@ -7,14 +7,12 @@ import pytest
 from sklearn.decomposition import PCA
 
 from codedfl.data.features import (
-    FeatureChoice,
     Principal,
     PrincipalFourierFeatures,
     RandomFourierFeatures,
     feature_map_from_dict,
 )
 from codedfl.data.features.principal import principal_directions
-from codedfl.data.preprocessing import Preprocessing
 from codedfl.errors import InvalidInput
 
 ROWS = np.random.default_rng(0).normal(size=(90, 5)) @ np.diag([1, 3, 0.1, 2, 0.5]).clip(0) / 12 + 0.05
@@ -49,6 +47,3 @@ def test_what_is_refused():
         PrincipalFourierFeatures(Principal(np.zeros(5), np.zeros((5, 2))), random)
     with pytest.raises(InvalidInput, match=r"^saved principal features must be complete, got KeyError"):
         PrincipalFourierFeatures.from_dict({"kind": "principal-fourier"})
-    message = r"^features pca-rbf must be made of a covariance summed over devices: take a study$"
-    with pytest.raises(InvalidInput, match=message):
-        PrincipalFourierFeatures.choose(Preprocessing.from_range(0.0, 1.0, 2), FeatureChoice())

@@ -12,7 +12,7 @@ from scipy import stats
 
 from codedfl.crypto import noise
 from codedfl.errors import InvalidInput
-from codedfl.exact import discrete_gaussian
+from codedfl.exact import gaussian_loops
 from codedfl.exact.discrete_gaussian import MOST_SIGMA, Words, sample
 from wording import exactly
 
@@ -61,10 +61,10 @@ def replayed(function: Callable[..., object], words: list[int], *arguments: int)
 @pytest.mark.parametrize("limit", [2, 3, 10, 2**57 - 1, 2**63 - 25])
 def test_a_uniform_integer_passes_over_the_incomplete_run(limit: int):
     whole_runs = 2**64 // limit * limit
-    assert replayed(discrete_gaussian._below, [whole_runs - 1], limit) == (limit - 1, 1)
+    assert replayed(gaussian_loops._below, [whole_runs - 1], limit) == (limit - 1, 1)
     if whole_runs < 2**64:
-        assert replayed(discrete_gaussian._below, [whole_runs, 2**64 - 1, limit + 1], limit) == (1, 3)
-    assert replayed(discrete_gaussian._below, [], limit) == (-1, 0)
+        assert replayed(gaussian_loops._below, [whole_runs, 2**64 - 1, limit + 1], limit) == (1, 3)
+    assert replayed(gaussian_loops._below, [], limit) == (-1, 0)
 
 
 def chance_of_yes(p: int, q: int, depth: int) -> Fraction:
@@ -93,7 +93,7 @@ def test_the_coin_follows_its_rule_word_by_word(p: int, q: int):
 
     def walk(words: list[int], weight: Fraction) -> None:
         nonlocal yes, rest
-        found, used = replayed(discrete_gaussian._coin, words, p, q)
+        found, used = replayed(gaussian_loops._coin, words, p, q)
         if found == 2:  # it wants another word: i decides how many values that has
             if len(words) == 4:
                 rest += weight

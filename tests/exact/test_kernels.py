@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from numba import njit
 from numba.extending import intrinsic
 
 from codedfl.errors import InvalidInput
-from codedfl.exact import kernels, loops
+from codedfl.exact import compiler, kernels, loops, machine_code
 
 
 def largest_primes(divisor):
@@ -97,7 +96,8 @@ def test_product_by_the_tiles_of_other_processors(monkeypatch, rows, lanes):
     monkeypatch.setattr(loops, "_ROWS", rows)
     monkeypatch.setattr(loops, "_LANES", lanes)
     monkeypatch.setattr(loops, "_tile_sums", intrinsic(loops._define_tile_sums))
-    monkeypatch.setattr(loops, "product", njit(loops.product.py_func))
+    kernel = machine_code.load(compiler.object_file(["product"]))
+    monkeypatch.setattr(machine_code, "_kernels", lambda: kernel)
     prime = RING_PRIMES[0]
     rng = random.Random(rows)
     for size in (3, 128 * lanes, 256 * lanes + lanes - 1):
@@ -242,7 +242,7 @@ def test_residues_depend_on_the_candidates_alone(prime, seed, chunks, size):
         out = kernels.aligned_zeros(size)
         fill = 0
         for stream in division:
-            fill = kernels.residues_from_stream(as_bytes(stream), prime, out, fill)
+            fill = kernels.add_residues_from_stream(as_bytes(stream), prime, 1, out, fill)
         assert fill == len(expected)
         assert out[:fill].tolist() == expected
 
@@ -253,15 +253,15 @@ def test_one_rejection_among_many_residues(prime):
     numbers[1500] = prime
     stream = candidates_of(numbers, prime)
     out = kernels.aligned_zeros(5000)
-    assert kernels.residues_from_stream(as_bytes(stream), prime, out, 0) == 4999
+    assert kernels.add_residues_from_stream(as_bytes(stream), prime, 1, out, 0) == 4999
     assert out[:4999].tolist() == [n for n in numbers if n != prime]
 
 
 @pytest.mark.parametrize("prime", [REJECTING_PRIME, REJECTING_SHORT])
 def test_residues_leave_what_comes_before_start(prime):
     stream = random.Random(3).randbytes(width(prime) * 2000)
-    out = plane([9] * 1500)
-    assert kernels.residues_from_stream(as_bytes(stream), prime, out, 100) == 1500
+    out = plane([9] * 100 + [0] * 1400)
+    assert kernels.add_residues_from_stream(as_bytes(stream), prime, 1, out, 100) == 1500
     assert out.tolist() == [9] * 100 + drawn(stream, prime)[:1400]
 
 
@@ -356,11 +356,11 @@ PRIME = RING_PRIMES[0]
             "packed must be a contiguous uint8 array of shape (9,), got a contiguous uint8 one of (8,)",
         ),
         (
-            lambda: kernels.residues_from_stream(as_bytes(bytes(8)), PRIME, FLOATS[3], 0),
+            lambda: kernels.add_residues_from_stream(as_bytes(bytes(8)), PRIME, 1, FLOATS[3], 0),
             "stream must be a contiguous uint8 array of shape (6,), got a contiguous uint8 one of (8,)",
         ),
         (
-            lambda: kernels.residues_from_stream(as_bytes(bytes(9)), PRIME, FLOATS[3], -1),
+            lambda: kernels.add_residues_from_stream(as_bytes(bytes(9)), PRIME, 1, FLOATS[3], -1),
             "start must be between 0 and 3, got -1",
         ),
         (
@@ -370,6 +370,10 @@ PRIME = RING_PRIMES[0]
         (
             lambda: kernels.add_residues_from_stream(as_bytes(bytes(9)), PRIME, 1, FLOATS[3], 4),
             "start must be between 0 and 3, got 4",
+        ),
+        (
+            lambda: kernels.unpack(as_bytes(bytes(9)), PRIME, as_bytes(bytes(12)).view(np.float32)),
+            "out must be writable, got a read-only array",
         ),
         (
             lambda: kernels.square_from_triangle(FLOATS[5], SQUARE),

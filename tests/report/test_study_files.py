@@ -67,6 +67,33 @@ def found() -> tuple[Study, StudyFindings]:
     return stays(NumberTarget("days", (0.0, 60.0), 1.0), inference=True, most_clipped=0.1, models=models)
 
 
+def test_rows_left_out_are_told_unless_they_are_few(tmp_path: Path):
+    age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, complete_cases=True)
+    said = []
+    for gaps in (0, 4, 40):
+        days = np.where(np.arange(900) < gaps, np.nan, np.arange(900) % 31)
+        raw = as_raw_table({"age": np.arange(900.0) % 70 + 20, "days": days}, "t.csv")
+        findings = conducted(study, dealt(study, raw))
+        folder = tmp_path / str(gaps)
+        folder.mkdir()
+        page = write_results(folder, study, findings, OWNERS).read_text()
+        line = f"rows left out for gaps: {findings.left_out}"
+        told = json.loads((folder / "result.json").read_text())
+        said.append((told["left_out"], line in page, line in (folder / "summary.txt").read_text()))
+    assert said == [(0, False, False), ("few", True, True), (40, True, True)]
+
+
+def test_what_a_reference_was_merged_with_is_said():
+    ward = StudyColumn(CategoryColumn("ward", ("other", "a", "b"), other="other"))
+    study = Study("stays", (ward,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
+    findings = StudyFindings(None, None, "", None, "", 100, (), [], ((2,),))
+    assert merged_words(study, findings) == [
+        "ward: counted as 'other', since some of them are rare: b",
+        "ward: the reference level is now other",
+    ]
+
+
 def test_all_that_a_paper_needs(found: tuple[Study, StudyFindings], tmp_path: Path):
     study, findings = found
     page = write_results(tmp_path, study, findings, OWNERS)
@@ -84,8 +111,9 @@ def test_all_that_a_paper_needs(found: tuple[Study, StudyFindings], tmp_path: Pa
     assert "Reference levels: ward = =surgery" in summary and "model age alone" in summary
     assert page.name == "result.html"
     caution = (
-        "what fewer than 5 rows of a device have is told as something else: a level as another level; nobody is told"
-        " how many rows that is, so a level that is rare at every site is lost without a trace"
+        "what fewer than 5 rows of a device have is told as something else: a level as other, or as the"
+        " commonest there, which may be the reference; nobody is told how many rows that is,"
+        " so a level that is rare at every site is lost without a trace"
     )
     assert told["cautions"] == [caution] and caution in " ".join(summary.split()) and caution in page.read_text()
     for name in ("total.json", "result.json", "coefficients.csv"):

@@ -10,10 +10,11 @@ import pytest
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
 from codedfl.data.columns import CategoryColumn, NumberColumn
-from codedfl.errors import InvalidInput, RangeExceeded
+from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
+from codedfl.protocol.agreement import ring_of_totals
 from codedfl.statistics.gram import Gram, gram_planes
-from codedfl.statistics.statistic import Ask, contribution
+from codedfl.statistics.statistic import Ask
 from totals import total_of
 from wording import exactly
 
@@ -76,7 +77,7 @@ def oracle(study: Study, rows: Snapshot) -> list[int]:
 def test_the_total_is_that_of_python_integers(steps: int, n_primes: int):
     study = wide_study(steps)
     rows = made_up(study, 3000)
-    ring = Gram(study).ring()
+    ring = ring_of_totals(Gram(study).limit)
     assert len(ring.primes) == n_primes
     expected = oracle(study, rows)
     assert max(map(abs, expected)) > (2**53 if n_primes == 3 else 2**39)
@@ -128,24 +129,3 @@ def test_merged_levels_are_added_up_on_the_device():
     assert len(merged) == 2 * 15
     assert merged[:3] == plain[:3]  # rows, and the sums of both numbers
     assert merged[3] == plain[4] + plain[5]
-
-
-def test_a_total_beyond_its_bound_is_not_used():
-    study = wide_study(1000, max_rows=100)
-    statistic = Gram(study)
-    ring = statistic.ring()
-    too_many = contribution(study, Ask("gram"), made_up(study, 400), ring)
-    with pytest.raises(RangeExceeded, match=r"an overflow or a corrupted answer, not used$"):
-        statistic.read(ring, too_many)
-
-
-def test_what_does_not_fit_three_primes_is_refused_by_name():
-    study = wide_study()
-    large = object.__new__(Study)  # a study refuses as much when it is read
-    for name, value in vars(study).items():
-        object.__setattr__(large, name, value)
-    object.__setattr__(large, "max_rows", 2**40)
-    with pytest.raises(
-        InvalidInput, match=r"in 'fine': give it a coarser step or a narrower range, or fewer max_rows$"
-    ):
-        Gram(large).ring()

@@ -25,7 +25,7 @@ from made_up_results import entry, made_up_results, made_up_timed
 GOAL = Goal(
     *("mnist", "coded-keys", "cg", "conventional", "gd", 100.0),
     prices=(AtPrice(Price(), 121.0, 90.0, 150.0), AtPrice(Price(2.0, own_pads=True))),
-    verdict="holds",
+    verdict="met",
 )
 
 

@@ -20,6 +20,8 @@ from codedfl.errors import InvalidInput
 from codedfl.statistics.cells import Cells, cell_sizes
 from codedfl.typing import Integers, JsonObject
 
+FEW = "few"
+
 
 @dataclass(frozen=True)
 class Count:
@@ -127,7 +129,7 @@ class CellCounts:
         names = (*(one.column.name for one in study.columns), study.target.name)
         values = {name: count for name, count in zip(names, clipped, strict=True) if count}
         self.clipped = Clipping(self.rows.rows + self.rows.held_out_rows, values)
-        self.left_out = total[-1]
+        self.left_out = told(study, total[-1], study.colluders + 2)
 
     def unmarked(self, study: Study, merged: Merged) -> tuple[str, ...]:
         """Columns of which devices told gaps, but so few that their mark was dropped."""
@@ -188,6 +190,22 @@ def enough(counts: Integers, smallest: int) -> bool:
     (True, False)
     """
     return bool(((counts == 0) | (counts >= smallest)).all())
+
+
+def told(study: Study, rows: int, devices: int) -> int | str:
+    """A count for people: none and enough are told, anything between is "few".
+
+    Examples
+    --------
+    >>> from codedfl.analyses.cells import told
+    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
+    >>> from codedfl.data.columns import NumberColumn
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
+    >>> told(study, 0, 0), told(study, 4, 3), told(study, 5, 3)
+    (0, 'few', 5)
+    """
+    return rows if not rows or is_enough(study, Count(rows, devices, 0, 0)) else FEW
 
 
 def joined(counts: Integers, smallest: int) -> NDArray[np.bool_]:

@@ -16,14 +16,16 @@ from codedfl.analyses.scoring import ClassScore
 from codedfl.contract.combinations import FEW_CELLS, count_cells
 from codedfl.contract.models import GlmModel, LogisticModel, PoissonModel, StudyModel
 from codedfl.contract.study import NumberTarget, Study
+from codedfl.contract.study_columns import Units
 from codedfl.data.labels import MeanLabels
 from codedfl.data.model import TrainedModel
 from codedfl.errors import InvalidInput
-from codedfl.statistics.newton import Newton, columns_of, predictor_range
+from codedfl.statistics.newton import Newton, column_reaches, columns_of, predictor_range
 from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats, JsonObject
 
 _CLOSE = 1e-5  # the last step in standard errors: what is left then is about its square
+_WIDEST = 3  # columns that are named where the predictor is too wide
 _WITHIN = 0.98  # of the bound, where a step that would go beyond ends
 _DEPENDENT = 1e-11  # of the largest eigenvalue of the scaled X'WX
 _NAMED = 0.2
@@ -251,8 +253,8 @@ def start(totals: Totals, model: GlmModel) -> Floats:
     on_design = linear.on_design(linear.ridge(1e-9))[:, -1]
     target = totals.study.target
     constant, slopes = float(on_design[0]), on_design[1:]
-    step, zero = linear.study.design_units
-    middle = (linear.moments().mean - zero) / (step * linear.study.design_limits)
+    units = linear.study.units
+    middle = (linear.moments().mean - units.zero) / (units.step * units.limit)
     mean = constant + float(middle @ slopes)
     if isinstance(target, NumberTarget):
         half = (target.range[1] - target.range[0]) / 2
@@ -296,8 +298,7 @@ def _iterate(
         following = _within(totals.final, model, beta, beta + ahead)
         at_bound = at_bound + 1 if (following != beta + ahead).any() else 0
         if at_bound > 2:
-            reach = max(map(abs, predictor_range(totals.final, _final(totals, model), beta + ahead)))
-            raise InvalidInput(_separated(totals.study, model, reach))
+            raise InvalidInput(_separated(totals, model, beta + ahead))
         best, step, beta = value, following - beta, following
     raise InvalidInput(
         f"points must be more than {most} for the model {model.name!r} to be fitted, got no convergence: give it a"
@@ -305,12 +306,17 @@ def _iterate(
     )
 
 
-def _separated(study: Study, model: GlmModel, reach: float) -> str:
+def _separated(totals: Totals, model: GlmModel, beta: Floats) -> str:
+    final, target = _final(totals, model), totals.study.target.name
+    reach = max(map(abs, predictor_range(totals.final, final, beta)))
+    reaches = column_reaches(totals.final, final, beta)
+    widest = sorted(reaches, key=lambda name: reaches[name][0] - reaches[name][1])[:_WIDEST]
+    parts = ", ".join(f"{name!r} by {reaches[name][1] - reaches[name][0]:.3g}" for name in widest)
     return (
         f"the linear predictor of the model {model.name!r} must stay within {model.bound:g} over the ranges, got a"
-        f" likelihood that grows towards {reach:.3g}: columns that tell {study.target.name!r} without error"
-        " (separation), or ranges far wider than the values; give it a ridge penalty (regularisation), narrower ranges"
-        " or a larger bound"
+        f" likelihood that grows towards {reach:.3g} (over their ranges it moves with {parts}): columns that tell"
+        f" {target!r} without error (separation), or ranges far wider than the values; give it a ridge penalty"
+        " (regularisation), narrower ranges or a larger bound"
     )
 
 
@@ -336,12 +342,9 @@ def _final(totals: Totals, model: GlmModel) -> GlmModel:
 def _penalties(totals: Totals, model: GlmModel) -> Floats:
     """Of each coefficient of the scaled columns: squares of the penalty's units; the constant has none."""
     linear = totals.linear(model.columns)
-    step, _ = linear.study.design_units
-    columns = linear.study.columns
-    low, high = np.array([ends for one in columns for ends in one.ranges]).T
-    by_moments = [flag for one in columns for flag in one.by_moments]
-    scale = np.where(by_moments, np.sqrt(linear.moments().variance), high - low)
-    return np.append(0.0, np.square(scale / (step * linear.study.design_limits)))
+    units = linear.study.units
+    scale = np.where(units.by_moments, np.sqrt(linear.moments().variance), units.high - units.low)
+    return np.append(0.0, np.square(scale / (units.step * units.limit)))
 
 
 def information_inverse(information: Floats, model: StudyModel) -> Floats:
@@ -418,10 +421,7 @@ def in_units(
     """
     study = totals.final
     columns = columns_of(study, model)
-    step, zero = np.array([unit for one in columns for unit in one.units]).T
-    size = step * np.array([limit for one in columns for limit in one.limits])
-    change = np.diag(np.append(1.0, 1.0 / size))
-    change[0, 1:] = -zero / size
+    change = Units.of(*columns).unscaling()
     names = (CONSTANT, *(name for one in columns for name in one.column.design_names))
     # The last step is so short that the likelihood is a parabola on it.
     likelihood = sums.likelihood + float(sums.gradient @ covariance @ sums.gradient) / 2

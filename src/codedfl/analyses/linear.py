@@ -101,13 +101,11 @@ class LinearTotal:
     @property
     def _design_units(self) -> tuple[Floats, Floats]:
         """(step, zero): a mean in reals is zero + step * integer, for each design column of the matrix."""
-        step, zero = self.study.design_units
-        return step / self._scales, zero
+        return self.study.units.step / self._scales, self.study.units.zero
 
     @property
     def _target_units(self) -> tuple[Floats, Floats]:
-        step, zero = self.study.target_units
-        return step / self._target_scales, zero
+        return self.study.target_units.step / self._target_scales, self.study.target_units.zero
 
     def only(self, columns: Iterable[str]) -> LinearTotal:
         """The total of these columns of the table alone: the sub-model's, with a study of its own."""
@@ -149,7 +147,7 @@ class LinearTotal:
 
     def _of(self, study: Study, chosen: Sequence[bool] | NDArray[np.bool_]) -> LinearTotal:
         """The part of the total of some design columns, which are those of ``study``."""
-        kept = np.flatnonzero([True, *chosen, *[True] * len(self.study.target_limits)])
+        kept = np.flatnonzero([True, *chosen, *[True] * len(self.study.target.units)])
         place = np.triu_indices(len(kept))
         triangles = [one for part in self._parts for one in part.gram[np.ix_(kept, kept)][place]]
         behind = [*(self._behind[one - 1] for one in kept[1:]), self._behind[-1]] if self._behind else []
@@ -251,9 +249,9 @@ class LinearTotal:
         """Columns that vary, the scale of all for the penalty, and X'X/n and X'Y/n of the former, centred."""
         step, _ = self._design_units
         d, n = len(step), self.rows
-        low, high = np.array([ends for one in self.study.columns for ends in one.ranges]).T
-        by_moments = np.array([flag for one in self.study.columns for flag in one.by_moments])
-        scale = np.where(by_moments, step * np.sqrt(self._training.variance[:d]), high - low)
+        of_columns = self.study.units
+        deviation = step * np.sqrt(self._training.variance[:d])
+        scale = np.where(of_columns.by_moments, deviation, of_columns.high - of_columns.low)
         used = np.flatnonzero(self._training.variance[:d] > 0)
         units = step[used] / (n * scale[used])
         label_units, _ = self._labels(self._training)
@@ -278,7 +276,7 @@ class LinearTotal:
         step, zero = self._design_units
         weights = theta[1:] / np.where(scaling.scale > 0, scaling.scale, np.inf)[:, None]
         constant = self._constant * theta[0] + (zero - scaling.shift) @ weights
-        return np.vstack((constant, weights * (step * self.study.design_limits)[:, None]))
+        return np.vstack((constant, weights * (step * self.study.units.limit)[:, None]))
 
     def score(self, theta: Floats) -> NumberScore | None:
         """How good a Theta of ``recipe`` is on the held-out rows, for a number to predict; None if there are none."""
@@ -336,9 +334,11 @@ class LinearTotal:
     @property
     def spreads(self) -> tuple[float, ...]:
         """Of the constant and each design column: its deviation to two digits, which show no counts; 1 of a level."""
-        measured = [flag for one in self.study.columns for flag in one.is_measured]
         rough = (float(f"{one:.1e}") for one in np.sqrt(self.moments().variance))
-        return (1.0, *(one if flag and one else 1.0 for one, flag in zip(rough, measured, strict=True)))
+        return (
+            1.0,
+            *(one if flag and one else 1.0 for one, flag in zip(rough, self.study.units.measured, strict=True)),
+        )
 
     @property
     def references(self) -> tuple[tuple[str, str], ...]:

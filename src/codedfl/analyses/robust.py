@@ -119,11 +119,8 @@ def units(linear: LinearTotal) -> tuple[Floats, float]:
     --------
     See ``robust``, which uses both.
     """
-    step, zero = linear.study.design_units
-    size = step * linear.study.design_limits
-    change = np.diag(np.append(1.0, 1.0 / size))
-    change[0, 1:] = -zero / size
-    return change, float(linear.study.target_units[0][0] * linear.study.target_limits[0])
+    target = linear.study.target_units
+    return linear.study.units.unscaling(), float(target.step[0] * target.limit[0])
 
 
 def scaled_coefficients(linear: LinearTotal, coefficients: Floats) -> Floats:
@@ -135,5 +132,5 @@ def scaled_coefficients(linear: LinearTotal, coefficients: Floats) -> Floats:
     """
     change, scale = units(linear)
     found = np.linalg.solve(change, coefficients)
-    found[0] -= linear.study.target_units[1][0]
+    found[0] -= linear.study.target_units.zero[0]
     return np.asarray(found / scale)

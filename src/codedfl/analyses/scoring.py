@@ -193,7 +193,7 @@ def ask_score(study: Study, merged: Merged, point: Floats) -> Generator[Ask, Any
     rows, sum_y, _, squares, _, errors = total
     if not rows:
         return None, _NO_ROWS
-    (step,), _ = study.target_units
+    (step,) = study.target_units.step
     return NumberScore.of(rows, step**2 * errors, step**2 * ((rows * squares - sum_y**2) / rows)), ""
 
 

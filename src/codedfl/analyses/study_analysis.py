@@ -114,6 +114,7 @@ class StudyFindings:
     merged: rare levels that were merged, and marks of gaps that were dropped.
     clipped: how many values lay beyond the ranges.
     unmarked: columns with gaps of which the mark was dropped.
+    left_out: rows that complete cases, or a target, left out for gaps; "few" where that is a small count.
 
     Examples
     --------
@@ -131,11 +132,13 @@ class StudyFindings:
     merged: Merged
     clipped: Clipping = Clipping()  # noqa: RUF009 - frozen
     unmarked: tuple[str, ...] = ()
+    left_out: int | str = 0
 
     def to_dict(self) -> JsonObject:
         """For JSON, without counts that people are not shown; model and total have files of their own."""
         return {
             "rows": self.rows,
+            "left_out": self.left_out,
             "regularisation": regularisation_of(self.model),
             "score": None if self.score is None else self.score.to_dict(),
             "no_score": self.no_score,
@@ -177,7 +180,7 @@ def conduct(study: Study) -> Generator[Ask, Any, StudyFindings]:
     if study.takes_whole_rows:  # such features have no columns of their own that could pick out people
         merged = ()
     totals = Totals(study, cells, merged, ())
-    seen = (totals.counts.clipped, totals.counts.unmarked(study, merged))
+    seen = (totals.counts.clipped, totals.counts.unmarked(study, merged), totals.counts.left_out)
     why = no_score(study, totals.counts) if study.held_out else NO_ROWS
     if study.features == NO_FEATURES:
         described = yield from _models(totals)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
-from codedfl.analyses.cells import CellCounts, Count, is_enough, rare_levels
+from codedfl.analyses.cells import FEW, CellCounts, Count, is_enough, rare_levels, told
 from codedfl.contract.models import TableOne
 from codedfl.contract.study import Study
 from codedfl.contract.study_columns import MOST_STEPS, ClassTarget, Grid, StudyColumn
@@ -27,7 +27,6 @@ from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats, Integers, JsonObject
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-FEW = "few"
 _DIGITS = 4  # of means and deviations
 _ROOM = 1.1  # times the furthest value
 # So a range reaches less than twice as far as everybody's values: a logistic model is bounded over its ranges.
@@ -217,7 +216,7 @@ def describe(totals: Totals, model: TableOne) -> Generator[Ask, Any, Finding]:
     return TableOneFinding(
         model.name,
         counts.rows.rows,
-        _told(study, counts.left_out, study.colluders + 2),
+        counts.left_out,
         tuple(one for one in columns if one is not None),
         study.target.name,
         counts.clipped.words(study.smallest_cell),
@@ -256,7 +255,7 @@ def _column(
     if sums is None:  # it varies in too few rows
         return None
     gaps = cells[0]
-    missing = _told(study, gaps.rows, gaps.devices)
+    missing = told(study, gaps.rows, gaps.devices)
     rows = None if missing == FEW else counts.rows.rows - gaps.rows
     found = _number(study, one.column.name, sums, (rows, missing), one.column.missing)
     return replace(found, clipped=found.name in counts.clipped.values, missing_codes=one.column.missing_codes)
@@ -270,10 +269,6 @@ def _target(study: Study, counts: CellCounts, sums: _Sums | None) -> DescribedNu
     assert sums is not None
     found = _number(study, target.name, sums, (counts.rows.rows, 0), None)
     return replace(found, clipped=found.name in counts.clipped.values)
-
-
-def _told(study: Study, rows: int, devices: int) -> int | str:
-    return rows if not rows or is_enough(study, Count(rows, devices, 0, 0)) else FEW
 
 
 def _levels(study: Study, column: CategoryColumn, cells: Sequence[Count]) -> DescribedLevels:

@@ -47,17 +47,25 @@ def predict(
     [[model]]: a logistic one gives the chance of the second class, a Poisson one the expected count. DATA is a .npz,
     .csv or .parquet file, or the name of a data set of codedfl-lab (digits, digits-shifted, mnist, fashion-mnist).
 
-    A file needs the columns the model was trained on, by name and in any order; others are left alone. A named
-    data set is predicted on its test part. Names of classes that a spreadsheet would run as a formula (they begin with
+    A file needs the columns the model was trained on, by name and in any order; others are left alone. A row with
+    a gap or a name that the model does not know gets an empty cell, and a warning counts these. A named data set is
+    predicted on its test part. Names of classes that a spreadsheet would run as a formula (they begin with
     =, +, - or @) get a ' in front.
     """
     screen = Screen()
     trained = TrainedModel.load(model)
     if out is not None:
         check_writable("--out", out)
-    X = _rows(screen, trained, data, data_dir)
-    predicted, clipped = _predict(screen, trained, X)
+    X, usable = _rows(screen, trained, data, data_dir)
+    found, clipped = _predict(screen, trained, X)
     _warn(screen, trained, clipped)
+    predicted = np.full(len(usable), "", dtype=object)
+    predicted[usable] = found.tolist()
+    if gone := len(usable) - len(found):
+        screen.remark(
+            f"warning: without a prediction, for a gap or a name that the model does not know: {gone} of {len(usable)}"
+            " rows; their cells are empty"
+        )
     if isinstance(trained.recipe.labels, MeanLabels):
         screen.remark(f"note: a prediction is the {trained.recipe.labels.mean_of}")
     if out is None:
@@ -65,7 +73,7 @@ def predict(
         return
     with out.open("w", newline="", encoding="utf-8") as stream:
         _write_predictions(stream, predicted)
-    screen.say(f"wrote {len(predicted)} predictions to {out}")
+    screen.say(f"wrote {len(found)} predictions to {out}")
 
 
 def evaluate(
@@ -131,11 +139,17 @@ def _named(screen: Screen, name: str, data_dir: Path | None) -> Dataset | None:
     return found
 
 
-def _rows(screen: Screen, model: TrainedModel, data_name: str, data_dir: Path | None) -> NDArray[Any]:
+def _rows(
+    screen: Screen, model: TrainedModel, data_name: str, data_dir: Path | None
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """The rows that can be predicted, and which of all these are."""
     if (named := _named(screen, data_name, data_dir)) is not None:
-        return named.X_test
+        return named.X_test, np.ones(len(named.X_test), dtype=np.bool_)
     with screen.busy(f"reading {data_name}"):
-        return _matrix(model, read_file(Path(data_name)), None)
+        table = read_file(Path(data_name))
+        columns = _columns(model, table, None)
+        usable = columns.usable(table)
+        return columns.matrix(table.rows(usable)), usable
 
 
 def _labelled_rows(
@@ -149,19 +163,18 @@ def _labelled_rows(
         with screen.busy(f"reading {data_name}"):
             table = read_file(Path(data_name))
         column = label or model.provenance.get("label") or ("y" if table.positional else "label")
-        X, truth = _matrix(model, table, column), table.column(column, "label")
+        X, truth = _columns(model, table, column).matrix(table), table.column(column, "label")
         y = as_labels(truth, "regression" if model.task == "regression" else "classification")[0]
     model.recipe.labels.encode(y)  # refuses classes the model does not know
     return X, y
 
 
-def _matrix(model: TrainedModel, table: RawTable, label: str | None) -> NDArray[Any]:
-    """The model's columns of a table; of a model without names all columns but the label."""
-    columns = model.recipe.columns
-    if columns is None:
-        rest = table.without([name for name in (label, model.provenance.get("label")) if name is not None])
-        columns = Columns.of_numbers(rest.without(["y"]).names if table.positional else rest.names)
-    return columns.matrix(table)
+def _columns(model: TrainedModel, table: RawTable, label: str | None) -> Columns:
+    """The model's columns; of a model without names all columns of a table but the label."""
+    if model.recipe.columns is not None:
+        return model.recipe.columns
+    rest = table.without([name for name in (label, model.provenance.get("label")) if name is not None])
+    return Columns.of_numbers(rest.without(["y"]).names if table.positional else rest.names)
 
 
 def _warn(screen: Screen, model: TrainedModel, clipped: Clipped) -> None:
@@ -172,7 +185,7 @@ def _warn(screen: Screen, model: TrainedModel, clipped: Clipped) -> None:
 
 def _predict(screen: Screen, model: TrainedModel, X: NDArray[Any]) -> tuple[NDArray[Any], Clipped]:
     """Predictions, and what was clipped on the way."""
-    parts = []
+    parts = [np.empty(0, dtype=object)] if not len(X) else []
     clipped = Clipped(np.zeros(model.recipe.n_columns, dtype=np.int64))
     with screen.progress() as bar:
         task = bar.add_task("predicting", total=len(X))

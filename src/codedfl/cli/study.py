@@ -122,29 +122,29 @@ def new(
         raise InvalidInput(f"either a TABLE or --from must be given, got {'neither' if sample is None else 'both'}")
     if formula and (kept or dropped or target):
         raise InvalidInput("--target, --columns and --drop must be left out with --formula, which says it all")
-    if described is not None:
-        options.refuse_unread("--formula", formula or None, "--from")
-        drafted = draft_from_table_one(_json(described), target, out.stem, dropped, task, kept or None)
-        write_text(out, study_text(drafted))
-        screen.say(f"wrote {out}: its ranges hold the values of all devices; read every line before you hand it on")
-        return
-    assert sample is not None
-    if not formula and not target:
+    if sample is not None and not formula and not target:
         raise InvalidInput("--target must be said, or --formula, got neither")
+    label = target or formula.partition("~")[0].strip().strip("`")
 
-    def draft(table: RawTable, keep: tuple[str, ...] | None) -> str:
-        label = target or formula.partition("~")[0].strip().strip("`")
+    def draft(table: RawTable | None, keep: tuple[str, ...] | None) -> str:
+        if table is None:
+            assert described is not None
+            return study_text(draft_from_table_one(_json(described), label, out.stem, dropped, task, keep))
         drafted = draft_of_table(table, label, label, dropped, participants, task, keep)
         _say_rare(screen, drafted)
         return study_text(drafted)
 
+    source = None if sample is None else _sample(sample)
     if formula:
         from codedfl.contract.formula import draft_with_formula  # nobody else needs its parser
 
-        text = draft_with_formula(_sample(sample), formula, draft)
+        text = draft_with_formula(source, formula, draft)
     else:
-        text = draft(_sample(sample), kept or None)
+        text = draft(source, kept or None)
     write_text(out, text)
+    if sample is None:
+        screen.say(f"wrote {out}: its ranges hold the values of all devices; read every line before you hand it on")
+        return
     screen.say(
         f"wrote {out}: ranges are wide, since one table says nothing of the others'; codedfl study describe asks them"
     )
@@ -273,7 +273,7 @@ def approve_study(
         load_roster(roster),
         name,
         own_key(name, state),
-        None if table is None else read_file(table),
+        None if table is None else read_file(table, empty=True),
         DeviceFolder.of(state or default_state_dir(), name),
         who=who,
         when=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -303,7 +303,7 @@ def _show_check(screen: Screen, found: TableCheck) -> None:
         screen.show(shown)
     for line in (*found.objections, *(one.objection for one in found.columns if one.objection)):
         screen.remark(f"cannot be used: {line}")
-    for line in found.few:
+    for line in (*found.few, *found.copies):
         screen.item(printable(line))
     left_out = f" without gaps ({found.left_out} left out)" if found.left_out else ""
     pod = f" in a pod of at least {found.least_pod} owners (least_rows)" if found.least_pod else ""

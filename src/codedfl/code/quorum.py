@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codedfl.errors import InvalidInput
 from codedfl.typing import Seconds
@@ -84,9 +86,16 @@ class Quorum:
     def time(self, arrivals: Seconds) -> Seconds:
         """When the quorum is complete, (...,), for arrival times by position, (..., D): the slowest part counts."""
         ends = []
+        for members, needed in self._alike:
+            found = arrivals[..., members]
+            part_ends = found.min(axis=-1) if needed == 1 else np.partition(found, needed - 1, axis=-1)[..., needed - 1]
+            ends.append(part_ends.max(axis=-1))
+        return np.asarray(np.max(ends, axis=0))
+
+    @cached_property
+    def _alike(self) -> list[tuple[NDArray[np.intp], int]]:
+        """Parts that have as many members and need as many answers, (parts, members): a clock takes them at once."""
+        found: dict[tuple[int, int], list[tuple[int, ...]]] = {}
         for part in self.parts:
-            everyone = part.members == tuple(range(arrivals.shape[-1]))
-            members = arrivals if everyone else arrivals[..., list(part.members)]
-            # A copy, or the whole partitioned array would live on behind the view.
-            ends.append(np.partition(members, part.needed - 1, axis=-1)[..., part.needed - 1].copy())
-        return ends[0] if len(ends) == 1 else np.asarray(np.max(ends, axis=0))
+            found.setdefault((len(part.members), part.needed), []).append(part.members)
+        return [(np.array(members), needed) for (_, needed), members in found.items()]

@@ -17,7 +17,7 @@ from codedfl.errors import InvalidInput
 from codedfl.typing import Integers, Rows
 
 _ANY_KEY = bytes(16)
-_MOST_SEEN = 10  # levels that are named
+_MOST_SEEN = 10  # levels, and pairs of columns, that are named
 _OFF_GRID = 1e-6  # in steps
 _DEPENDENT = 1e-9
 
@@ -60,6 +60,7 @@ class TableCheck:
     least_pod: how many owners the device's pod must have, so that its totals have enough rows; 0 if any pod will do.
     design: what the design columns do on the training rows, if the table can be used at all.
     few: levels and gaps of too few rows to be told, with their rows; for the owner's screen alone.
+    copies: columns that are the same but for their unit here.
     """
 
     table: str
@@ -70,6 +71,7 @@ class TableCheck:
     objections: tuple[str, ...]
     design: tuple[DesignCheck, ...] = ()
     few: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
 
     @property
     def usable(self) -> bool:
@@ -91,8 +93,8 @@ def check_table(study: Study, table: RawTable) -> TableCheck:
     """
     objections = []
     given, table = len(table), _complete(study, table)
-    if not 1 <= len(table) <= study.max_rows_per_device:
-        objections.append(f"{table.name} must have between 1 and {study.max_rows_per_device} rows, got {len(table)}")
+    if counted := study.count_objection(table):
+        objections.append(counted)
     try:
         study.load_features()
         if study.id is not None:
@@ -110,7 +112,8 @@ def check_table(study: Study, table: RawTable) -> TableCheck:
     rows, tags = own_rows(study, table, _ANY_KEY)
     objection = cell_objection(study, tags)
     few = tuple(_few(study, rows, tags)) if study.noise is None else ()
-    return TableCheck(*counts, (objection,) if objection else (), check_design(study, rows), few)
+    copies = tuple(copied_columns(study, rows))
+    return TableCheck(*counts, (objection,) if objection else (), check_design(study, rows), few, copies)
 
 
 def _few(study: Study, rows: Snapshot, tags: RowTags) -> Iterator[str]:
@@ -142,6 +145,24 @@ def check_design(study: Study, rows: Snapshot) -> tuple[DesignCheck, ...]:
     return tuple(_design_check(name, design[:, place]) for place, name in enumerate(study.design_names))
 
 
+def copied_columns(study: Study, rows: Snapshot) -> Iterator[str]:
+    """Design columns of two columns of the study that are the same but for their unit in all training rows here."""
+    design = study.design(rows.part(held_out=False).codes).astype(np.float64)
+    if len(design) <= design.shape[1] or study.features != "linear":
+        return
+    centred = design - design.mean(axis=0)
+    sizes = np.sqrt(np.square(centred).sum(axis=0))
+    alike = np.abs(centred.T @ centred) > (1.0 - _DEPENDENT) * np.outer(sizes, sizes)
+    owner = np.repeat(np.arange(len(study.columns)), [one.width for one in study.columns])
+    there = np.outer(sizes > 0, sizes > 0) & (owner[:, None] < owner)
+    for first, second in np.argwhere(alike & there)[:_MOST_SEEN].tolist():
+        names = f"{study.design_names[first]!r} and {study.design_names[second]!r}"
+        yield (
+            f"{names} are the same but for their unit in all rows here: where they are so everywhere there is no"
+            " inference; leave one out"
+        )
+
+
 def largest_leverage(study: Study, rows: Snapshot) -> float:
     """The most that one training row has of any combination of the design columns.
 
@@ -149,7 +170,7 @@ def largest_leverage(study: Study, rows: Snapshot) -> float:
     the people of 90 for their difference.
     """
     design = study.design(rows.part(held_out=False).codes).astype(np.float64)
-    design = np.hstack([np.ones((len(design), 1)), design / study.design_limits])
+    design = np.hstack([np.ones((len(design), 1)), design / study.units.limit])
     left, sizes, _ = np.linalg.svd(design, full_matrices=False)
     spanned = left[:, sizes > _DEPENDENT * sizes.max(initial=0.0)]
     return float(np.square(spanned).sum(axis=1).max(initial=0.0))

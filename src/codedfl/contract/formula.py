@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product as each_of
 
+import numpy as np
 import tomli_w
 
 from codedfl.contract.study import Study, factors_of
 from codedfl.contract.study_columns import StudyColumn
 from codedfl.contract.toml_file import parse_study
-from codedfl.data.columns import CategoryColumn, DerivedColumn, as_texts
+from codedfl.data.columns import CategoryColumn, DerivedColumn, as_numbers, as_texts
 from codedfl.data.derived import FUNCTIONS, MOST_DEGREE, Factor, interval, knots_of, spline_knots
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
@@ -30,6 +31,7 @@ _MOST_LETTERS = 1000
 _MOST_PRODUCTS = 8  # stars in a row make two to their number terms
 _MOST_STEPS = 1 << 20
 _MOST_DF = 12
+_LEAST_REACH = 1000
 _TOO_MANY = re.compile(r"\^|\*\*\s*[^\d\s]|\*\*\s*\d\d|\)\s*\*\*\s*([4-9]|\d.*\)\s*\*\*)")  # they multiply the terms
 _NAME = re.compile(r"`([^`]*)`")
 
@@ -105,21 +107,27 @@ def names_in(formula: str, target: str) -> tuple[list[str], set[str]]:
     return names, {name for function, name, _ in calls if function == "C"}
 
 
-def draft_with_formula(table: RawTable, formula: str, draft: Callable[[RawTable, tuple[str, ...]], str]) -> str:
+def draft_with_formula(
+    table: RawTable | None, formula: str, draft: Callable[[RawTable | None, tuple[str, ...]], str]
+) -> str:
     """The text of a study file with a formula: ``draft`` writes it for a table and the columns that are kept of it.
 
-    Numbers that the formula calls categories become levels. The range of a number whose logarithm is taken begins one
-    step above 0 where it would begin at 0.
+    table: a sample, of which numbers that the formula calls categories become levels; None where ``draft`` has Table 1.
+    The range of a number whose logarithm is taken begins one step above 0 where it would begin at 0.
     """
     target = formula.partition("~")[0].strip().strip("`")
     names, categories = names_in(formula, target)
-    texts = {name: as_texts(table.column(name)) for name in categories}
-    text = draft(replace(table, columns={**table.columns, **texts}), tuple(names))
+    if table is not None:
+        texts = {name: as_texts(table.column(name)) for name in categories}
+        table = replace(table, columns={**table.columns, **texts})
+    text = draft(table, tuple(names))
     for name in set(re.findall(r"log(?:2|10)?\(`?([^)`]*)`?\)", formula)) & set(names):
         begin = re.escape(_head(name)) + r"kind = \"number\"\nrange = \["
         step = parse_study(text).columns[names.index(name)].step
         text = re.sub(f"({begin})0\\.0", rf"\g<1>{step!r}", text)
     expanded = expand(formula, parse_study(text).columns, target)
+    if table is not None:
+        _check_splines(expanded, table)
     for one in expanded:
         if not one.column.in_model:
             text = text.replace(_head(one.column.name), f"{_head(one.column.name)}in_model = false  # in others only\n")
@@ -128,6 +136,22 @@ def draft_with_formula(table: RawTable, formula: str, draft: Callable[[RawTable,
     head = head.replace("\nedition = ", f"\n{said}  # the columns below are made of it\nedition = ", 1)
     columns = "\n".join(_listed(one) for one in expanded if factors_of(one))
     return f"{head}\n{columns}\n[target]{tail}"
+
+
+def _check_splines(columns: tuple[StudyColumn, ...], table: RawTable) -> None:
+    """Refuse splines whose knots lie so far beyond the sample's values that they are 0 there, or nearly."""
+    ranges = {one.column.name: one.range for one in columns}
+    for one in columns:
+        for factor in (factor for factor in factors_of(one) if factor.knots):
+            values = as_numbers(table.column(factor.column))
+            reach = float(factor.values(values[np.isfinite(values)]).max(initial=0.0)) / _ten_to(1.0)
+            if reach < _LEAST_REACH:
+                raise InvalidInput(
+                    f"a spline must reach at least {_LEAST_REACH} of its steps in the sample, got {reach:.0f} of"
+                    f" {one.column.name!r}: knots lie over the public range {list(ranges[factor.column] or ())}, which"
+                    " one table has drafted wide; draft from Table 1, whose ranges fit (codedfl study describe, then"
+                    " study new --from with --formula)"
+                )
 
 
 def _listed(one: StudyColumn) -> str:

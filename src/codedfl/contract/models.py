@@ -70,6 +70,7 @@ class StudyModel:
         return {"kind": self.kind, **asdict(self)}
 
 
+NO_MODEL = StudyModel("", ())  # stands for the study itself where a model may be named
 MODELS: dict[str, type[StudyModel]] = {}
 _Kind = TypeVar("_Kind", bound=type[StudyModel])
 

@@ -84,7 +84,7 @@ def study_rho(study: Study) -> float | None:
     """What the study's noise lets it cost a row in concentrated differential privacy; None without noise."""
     if study.noise is None:
         return None
-    d, c = study.feature_count, len(study.target.limits)
+    d, c = study.feature_count, len(study.target.units)
     noise = study.noise.noise(d, study.recipe().feature_map.bound)
     return rho_of(noise, d * (d + 1) // 2 + d * c)
 
@@ -95,7 +95,7 @@ def shown_directions(study: Study, roster: Roster | None = None) -> int:
     With products each device answers epochs - 1 questions, and the server deals the roles: with z devices that help it
     in z roles and all others in the last one, it may ask each of those something else.
     """
-    d, c = study.feature_count, len(study.target.limits)
+    d, c = study.feature_count, len(study.target.units)
     if "products" not in study.statistics or study.noise is not None:
         return d
     n_devices = len(roster.members) if roster and roster.members else study.least_participants
@@ -130,7 +130,7 @@ def policy_objection(policy: Policy, study: Study, roster: Roster) -> str:
     ceilings = (
         ("honest", policy.most_honest, 0 if study.noise is None else study.noise.honest),
         ("epochs", policy.most_epochs, study.epochs if "products" in study.statistics else 1),
-        ("columns of the target", policy.most_outputs, len(study.target.limits)),
+        ("columns of the target", policy.most_outputs, len(study.target.units)),
         ("directions of X'X that the server can learn", policy.most_directions, shown),
     )
     for what, most_of_it, value in ceilings:

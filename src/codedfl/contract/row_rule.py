@@ -66,15 +66,34 @@ def fewest_alike(training: Sequence[Tags], held_out: Sequence[Tags]) -> int:
     (0, 1)
     """
     n = len(training)
+    never_alone = {(True,) * n + (False,) * n, (False,) * n + (True,) * n}
+    found = [
+        min((rows for history, rows in classes.items() if history not in never_alone), default=0)
+        for classes in _histories(training, held_out)
+    ]
+    return min(found, key=lambda alone: (alone > 0, -alone))
+
+
+def _histories(training: Sequence[Tags], held_out: Sequence[Tags]) -> Iterator[Counter[tuple[bool, ...]]]:
+    """Rows by history, in two ways: totals see rows with one tag alike, so that any way to tell them apart will do.
+
+    First those held out are others than those that are trained on, in all studies; then those that one study
+    holds out follow on those that it trains on, as where another study holds out none.
+    """
+    n = len(training)
     classes: Counter[tuple[bool, ...]] = Counter()
     for history, rows in history_classes([*training, *held_out]).items():
         trained, kept = history[:n], history[n:]
-        # Two rows with the same tag: none is on both sides of one study.
         both = any(a and b for a, b in zip(trained, kept, strict=True))
         for one in ((*trained, *[False] * n), (*[False] * n, *kept)) if both else (history,):
             classes[one] += rows
-    never_alone = {(True,) * n + (False,) * n, (False,) * n + (True,) * n}
-    return min((rows for history, rows in classes.items() if history not in never_alone), default=0)
+    yield classes
+    classes = Counter()
+    whole = [np.concatenate(both) for both in zip(training, held_out, strict=True)]
+    for history, rows in history_classes([*training, *whole]).items():
+        trained, there = history[:n], history[n:]
+        classes[(*trained, *(b and not a for a, b in zip(trained, there, strict=True)))] += rows
+    yield classes
 
 
 def row_objection(new: RowTags, earlier: Sequence[RowTags], least: int) -> str:

@@ -118,12 +118,12 @@ def take_snapshot(study: Study, table: RawTable, key: bytes) -> Snapshot:
     """
     left_out, table = len(table), study.complete(table)
     left_out -= len(table)
-    if not 1 <= len(table) <= study.max_rows_per_device:
-        raise InvalidInput(f"{table.name} must have between 1 and {study.max_rows_per_device} rows, got {len(table)}")
+    if objection := study.count_objection(table):
+        raise InvalidInput(objection)
     table, held_out = _drawn(study, table, key)
     codes, clipped = study.codes(table)
     codes = study.filled(codes, table.name)
-    target, clipped_targets = study.target_codes(table)
+    target, clipped_targets = study.target.codes(table.column(study.target.name, "the target"), table.name)
     counts = Clipped(clipped, clipped_targets)
     return Snapshot(study.digest(), codes, target, held_out, counts, left_out)
 
@@ -238,8 +238,8 @@ def row_tags(study: Study, table: RawTable, key: bytes) -> RowTags:
     table, held_out = _drawn(study, study.complete(table), key)
     names = (*study.table_columns.names, study.target.name)
     raw = _raw_tags(study, table, key)
-    codes, (target, _) = study.codes(table)[0].T, study.target_codes(table)
-    columns = zip(names, (*study.columns, study.target), (*codes, target), strict=True)
+    target, _ = study.target.codes(table.column(study.target.name, "the target"), table.name)
+    columns = zip(names, (*study.columns, study.target), (*study.codes(table)[0].T, target), strict=True)
     used = np.stack([tags_of(name, of_column, one.used, key) for name, one, of_column in columns], axis=1)
     ids = np.zeros(len(table), dtype=np.uint64)
     if study.id is not None:

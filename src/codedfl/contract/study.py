@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from codedfl.contract.models import GCV, StudyModel, SubModel, SurvivalModel
-from codedfl.contract.study_columns import GAP, ClassTarget, NumberTarget, StudyColumn, gaps
+from codedfl.contract.study_columns import GAP, ClassTarget, NumberTarget, StudyColumn, Units, gaps
 from codedfl.data.canonical import canonical_digest
 from codedfl.data.columns import CategoryColumn, Columns, DerivedColumn, NumberColumn, without_codes
 from codedfl.data.derived import Factor, interval, product
@@ -166,7 +166,7 @@ class Study:
             raise InvalidInput("columns must have at least one that is in_model, got none")
         self._check_derived()
         self.target.labels()
-        _ = self.target.limits
+        _ = self.target_units
 
     def _check_derived(self) -> None:
         """A derived column must not clip: a range that does would pick out rows."""
@@ -270,7 +270,7 @@ class Study:
             raise InvalidInput(f"models must be linear with site_effects, got {others[0]!r}")
 
     def _check_noise(self, noise: Budget) -> None:
-        by_moments = [one.column.name for one in self.columns if any(one.by_moments)]
+        by_moments = [one.column.name for one in self.columns if any(unit.by_moments for unit in one.units)]
         if by_moments:
             raise InvalidInput(
                 f"scale of column {by_moments[0]!r} must be range with noise: a mean is a sum over rows, got moments"
@@ -291,7 +291,7 @@ class Study:
         limits = np.array(self.gram_limits)
         largest = int(limits.max())
         if HEADROOM * self.max_rows * largest**2 > Ring.for_group_sizes([1], planes=3).modulus:
-            name = (*self.design_names, *[self.target.name] * len(self.target_limits))[int(limits.argmax())]
+            name = (*self.design_names, *[self.target.name] * len(self.target.units))[int(limits.argmax())]
             raise InvalidInput(
                 f"steps of column {name!r} must leave room for {self.max_rows} rows, got {2 * largest}: take a coarser"
                 " step, a narrower range, or fewer max_rows"
@@ -368,7 +368,7 @@ class Study:
         """
         if self.features == NO_FEATURES:
             return self.smallest_cell
-        return max(self.smallest_cell, 2 * (self.width + len(self.target.limits)))
+        return max(self.smallest_cell, 2 * (self.width + len(self.target.units)))
 
     @property
     def honest(self) -> int:
@@ -410,25 +410,15 @@ class Study:
         """How many design columns there are."""
         return len(self.design_names)
 
-    @property
-    def design_limits(self) -> Integers:
-        """The largest integer in size of each design column."""
-        return np.array([limit for one in self.columns for limit in one.limits])
+    @cached_property
+    def units(self) -> Units:
+        """What the integers of the design columns stand for."""
+        return Units.of(*self.columns)
 
-    @property
-    def design_units(self) -> tuple[Floats, Floats]:
-        """(step, zero): real = zero + step * integer, for each design column."""
-        step, zero = np.array([unit for one in self.columns for unit in one.units]).T
-        return step, zero
-
-    @property
-    def target_limits(self) -> Integers:
-        return np.array(self.target.limits)
-
-    @property
-    def target_units(self) -> tuple[Floats, Floats]:
-        step, zero = np.array(self.target.units).T
-        return step, zero
+    @cached_property
+    def target_units(self) -> Units:
+        """Likewise of the target: one column, or one for each class."""
+        return Units.of(self.target)
 
     @property
     def gram_scales(self) -> Integers:
@@ -437,7 +427,7 @@ class Study:
         A device's mean is a fraction. A value less that mean is rounded to 2^-12 of a step, or less finely in a
         column of very many steps, so that its integers fit.
         """
-        limits = np.concatenate([self.design_limits, self.target_limits])
+        limits = np.concatenate([self.units.limit, self.target_units.limit])
         if not self.site_effects:
             return np.ones_like(limits)
         return 2 ** np.clip(np.floor(np.log2(_MOST_DEMEANED / (2 * limits))), 0, _FINEST).astype(np.int64)
@@ -445,7 +435,7 @@ class Study:
     @property
     def gram_limits(self) -> list[int]:
         """The largest integer in size of each column of the Gram matrix beside the constant."""
-        limits = np.concatenate([self.design_limits, self.target_limits])
+        limits = np.concatenate([self.units.limit, self.target_units.limit])
         return [int(one) for one in (2 * limits * self.gram_scales if self.site_effects else limits)]
 
     def codes(self, table: RawTable) -> tuple[Integers, Integers]:
@@ -490,6 +480,16 @@ class Study:
         """Names of the columns that derived ones are made of."""
         return frozenset(factor.column for one in self.columns for factor in factors_of(one))
 
+    def count_objection(self, table: RawTable) -> str:
+        """Why a table has too few or too many rows for the study; "" if it has not."""
+        if 1 <= len(table) <= self.max_rows_per_device:
+            return ""
+        helps = ": a site without rows can take part as a helper (codedfl roster new --helper NAME)"
+        return (
+            f"{table.name} must have between 1 and {self.max_rows_per_device} rows, got {len(table)}"
+            f"{helps if not len(table) else ''}"
+        )
+
     def complete(self, table: RawTable) -> RawTable:
         """The rows that the study takes of a table: all, or those without gaps where it takes complete cases only.
 
@@ -525,22 +525,13 @@ class Study:
         ]
         return replace(self, columns=(*beside, *kept), models=())
 
-    def target_codes(self, table: RawTable) -> tuple[Integers, int]:
-        """The whole number of each row's target, and how many were clipped."""
-        return self.target.codes(table.column(self.target.name, "the target"), table.name)
-
     def design(self, codes: Integers) -> Integers:
         """n x width integers, of which totals are made. Gaps take the code of ``missing``."""
         return np.hstack([one.design(codes[:, place]) for place, one in enumerate(self.columns)])
 
-    def target_design(self, codes: Integers) -> Integers:
-        """n x c integers: a number less its offset, or 0 and 1 for each class."""
-        return self.target.design(codes)
-
     def matrix(self, codes: Integers) -> Floats:
         """Real values of the design columns, for random features and predictions."""
-        step, zero = self.design_units
-        values: Floats = zero + step * self.design(codes)
+        values: Floats = self.units.zero + self.units.step * self.design(codes)
         return values
 
     # -- the recipe
@@ -640,8 +631,7 @@ class Study:
 
     def preprocessing(self) -> Preprocessing:
         """The scaling of the columns of X: their public ranges become [0, 1]."""
-        low, high = np.array([ends for one in self.columns for ends in one.ranges]).T
-        return Preprocessing.from_range(low, high, len(low))
+        return Preprocessing.from_range(self.units.low, self.units.high, len(self.units.low))
 
     def _frozen_encoder(self) -> FrozenEncoder:
         return FrozenEncoder(self.width, self.n_features, self.encoder_bound or 0.0, self.encoder or "")

@@ -7,7 +7,7 @@ unit of record (whole years, 0.1 kg) of the site that writes coarsest: a finer o
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,6 @@ from codedfl.typing import Floats, Integers, JsonObject, Rows
 
 GAP = -1  # the code of a missing number
 MOST_STEPS = 1 << 24
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -86,6 +84,43 @@ class Grid:
     def values(self, codes: Integers) -> Floats:
         """Real numbers of codes that are no gaps."""
         return self.range[0] + codes.astype(np.float64) * self.step
+
+
+class Units(NamedTuple):
+    """What the integers of a design column stand for, real = zero + step * integer; or arrays of that, for several.
+
+    limit: the largest integer in size. low, high: the range in reals.
+    by_moments: whether the penalty weighs it by its deviation.
+    measured: whether it is a number of the table; levels and marks of gaps are not.
+    """
+
+    step: Any
+    zero: Any
+    limit: Any
+    low: Any
+    high: Any
+    by_moments: Any = False
+    measured: Any = True
+
+    @classmethod
+    def on(cls, grid: Grid, by_moments: bool = False) -> Units:
+        """Of a number on its grid."""
+        return cls(grid.step, grid.zero, grid.limit, *grid.range, by_moments)
+
+    @classmethod
+    def of(cls, *columns: StudyColumn | NumberTarget | ClassTarget) -> Units:
+        """Of all design columns that these become, as arrays."""
+        return cls(*map(np.array, zip(*(one for column in columns for one in column.units), strict=True)))
+
+    def unscaling(self) -> Floats:
+        """The matrix that takes coefficients of a constant and of columns divided by ``limit`` to those of reals."""
+        size = self.step * self.limit
+        change = np.diag(np.append(1.0, 1.0 / size))
+        change[0, 1:] = -self.zero / size
+        return change
+
+
+_LEVEL = Units(1.0, 0.0, 1, 0.0, 1.0, measured=False)
 
 
 @dataclass(frozen=True)
@@ -205,32 +240,11 @@ class StudyColumn:
         return used if self.range is None else np.where(codes == GAP, f"gap {self.column.missing}", used)
 
     @property
-    def limits(self) -> list[int]:
-        """The largest integer in size of each design column."""
-        return self._first(self.grid.limit if self.range else 1, 1)
-
-    @property
-    def units(self) -> list[tuple[float, float]]:
-        """(step, zero) of each design column: real = zero + step * integer."""
-        return self._first((self.grid.step, self.grid.zero) if self.range else (1.0, 0.0), (1.0, 0.0))
-
-    @property
-    def ranges(self) -> list[tuple[float, float]]:
-        """The range of each design column, as reals."""
-        return self._first(self.range or (0.0, 1.0), (0.0, 1.0))
-
-    @property
-    def by_moments(self) -> list[bool]:
-        """Which design columns the penalty weighs by their deviation."""
-        return self._first(self.range is not None and self.scale == "moments", False)
-
-    @property
-    def is_measured(self) -> list[bool]:
-        """Which design columns are measured numbers; levels and marks of gaps are not."""
-        return self._first(self.range is not None, False)
-
-    def _first(self, first: T, others: T) -> list[T]:
-        return [first, *[others] * (self.width - 1)][: self.width]
+    def units(self) -> list[Units]:
+        """Of each design column: the number and the mark of its gaps, or levels."""
+        if isinstance(self.column, CategoryColumn):
+            return [_LEVEL] * self.width
+        return [Units.on(self.grid, self.scale == "moments"), _LEVEL][: self.width]
 
     def merged(self, gone: tuple[int, ...]) -> tuple[StudyColumn | None, Integers]:
         """The column with rare levels counted as "other", or without its mark of gaps; and the new code of each old.
@@ -310,12 +324,8 @@ class NumberTarget:
         return _used(self.grid, codes)
 
     @property
-    def limits(self) -> list[int]:
-        return [self.grid.limit]
-
-    @property
-    def units(self) -> list[tuple[float, float]]:
-        return [(self.grid.step, self.grid.zero)]
+    def units(self) -> list[Units]:
+        return [Units.on(self.grid)]
 
     def to_dict(self) -> JsonObject:
         codes = {"missing_codes": self.missing_codes} if self.missing_codes else {}
@@ -368,12 +378,8 @@ class ClassTarget:
         return np.array([str(one) for one in self.classes])[codes]
 
     @property
-    def limits(self) -> list[int]:
-        return [1] * len(self.classes)
-
-    @property
-    def units(self) -> list[tuple[float, float]]:
-        return [(1.0, 0.0)] * len(self.classes)
+    def units(self) -> list[Units]:
+        return [_LEVEL] * len(self.classes)
 
     def to_dict(self) -> JsonObject:
         codes = {"missing_codes": self.missing_codes} if self.missing_codes else {}

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from codedfl.contract.check import check_design, largest_leverage
+from codedfl.contract.check import check_design, copied_columns, largest_leverage
 from codedfl.contract.ledger import Ledger
 from codedfl.contract.models import TableOne
 from codedfl.contract.policy import shown_directions
@@ -157,7 +157,11 @@ def few_words(study: Study) -> list[str]:
     'what fewer than 5 rows of a device have is told as something else: a gap of a number as the mean of the device'
     """
     listed = [one.column for one in study.columns if not isinstance(one.column, DerivedColumn)]
-    levels = ["a level as another level"] if any(isinstance(one, CategoryColumn) for one in listed) else []
+    levels = (
+        ["a level as other, or as the commonest there, which may be the reference"]
+        if any(isinstance(one, CategoryColumn) for one in listed)
+        else []
+    )
     gaps = any(
         isinstance(one, NumberColumn) and (study.complete_cases if one.missing is None else one.indicator)
         for one in listed
@@ -276,6 +280,7 @@ def _design(study: Study, rows: Snapshot) -> tuple[str, ...]:
     if len(few) > _MOST_DESIGN:
         lines.append(f"{len(few) - _MOST_DESIGN} more columns, in which single rows have less")
     told = ": some combination of columns is about one person of this table" if leverage > _TOLD_APART else ""
+    lines += copied_columns(study, rows)
     return (*lines, f"all columns together: one row has up to {leverage:.0%} of a combination of them{told}")
 
 

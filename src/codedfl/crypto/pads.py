@@ -63,10 +63,8 @@ class SegmentExpander:
 
     def write(self, segment: int, out: NDArray[np.float32]) -> None:
         """``out`` holds at most SEGMENT numbers; a shorter one gets the beginning of the segment."""
-        self._go_to(segment)
-        filled = 0
-        while filled < len(out):
-            filled = kernels.residues_from_stream(self._more(len(out) - filled), self._prime, out, filled)
+        out.view(np.uint8).fill(0)  # bytes are what numpy fills fastest
+        self.add(segment, 1, out)
 
     def add(self, segment: int, sign: int, total: NDArray[np.float32]) -> None:
         """``total`` += sign (1 or -1) times what ``write`` would write, straight from the stream without a copy."""

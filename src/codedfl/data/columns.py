@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codedfl.data.derived import Factor, product
 from codedfl.data.tables.table import FALSE, TRUE, RawTable
@@ -312,6 +313,15 @@ class Columns:
             if objection is not None:
                 raise InvalidInput(objection)
         return X
+
+    def usable(self, table: RawTable) -> NDArray[np.bool_]:
+        """Which rows have no gap and no unknown name that is refused."""
+        usable = np.ones(len(table), dtype=np.bool_)
+        for column, values in zip(self.columns, self._values(table), strict=True):
+            if not isinstance(column, DerivedColumn):
+                encoded, _ = replace(column, in_model=True).encode(values, table.name)
+                usable &= ~np.isnan(encoded).any(axis=1)
+        return usable
 
     def _values(self, table: RawTable) -> list[Rows]:
         if table.positional and not set(self.names) <= set(table.names):

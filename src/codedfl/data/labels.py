@@ -63,9 +63,9 @@ class Labels(ABC):
     def decode(self, scores: Floats) -> NDArray[Any]:
         """One label per row of scores."""
 
-    @abstractmethod
-    def count_clipped(self, y: NDArray[Any]) -> int:
-        """How many labels `encode` clips to the public range; 0 for classes."""
+    def count_clipped(self, y: NDArray[Any]) -> int:  # noqa: ARG002
+        """How many labels `encode` clips to the public range; 0 where there is none."""
+        return 0
 
     @abstractmethod
     def to_dict(self) -> JsonObject:
@@ -96,32 +96,22 @@ class ClassLabels(Labels):
 
     def encode(self, y: NDArray[Any]) -> Floats:
         """One-hot rows. A label that is none of the classes is refused."""
-        one_hot = self.encode_known(y)
-        unknown = ~one_hot.any(axis=1)
-        if unknown.any():
-            raise InvalidInput(f"y must hold the {self.n_outputs} classes only, got {y[unknown].tolist()[0]!r}")
-        return one_hot
-
-    def encode_known(self, y: NDArray[Any]) -> Floats:
-        """One-hot rows; zeros for a label that is none of the classes."""
         known = np.asarray(self.classes)
         if y.ndim != 1 or (y.dtype.kind == "U") != (known.dtype.kind == "U"):
             raise InvalidInput(
                 f"y must be a vector of classes such as {self.classes[0]!r}, got {y.ndim} dimension(s) of {y.dtype}"
             )
         places = np.minimum(np.searchsorted(known, y), len(known) - 1)
-        one_hot = np.zeros((len(y), len(known)))
-        one_hot[np.arange(len(y)), places] = known[places] == y
-        return one_hot
+        unknown = known[places] != y
+        if unknown.any():
+            raise InvalidInput(f"y must hold the {self.n_outputs} classes only, got {y[unknown].tolist()[0]!r}")
+        return np.eye(len(known))[places]
 
     def decode(self, scores: Floats) -> NDArray[Any]:
         """The class of the largest score; of equal ones the first."""
         self._check_scores(scores)
         labels: NDArray[Any] = np.asarray(self.classes)[np.argmax(scores, axis=1)]
         return labels
-
-    def count_clipped(self, y: NDArray[Any]) -> int:  # noqa: ARG002
-        return 0
 
     def to_dict(self) -> JsonObject:
         return {"kind": "classes", "classes": list(self.classes)}
@@ -191,9 +181,6 @@ class MeanLabels(Labels):
         """By the inverse of the link."""
         self._check_scores(scores)
         return 1.0 / (1.0 + np.exp(-scores[:, 0])) if self.link == "logit" else np.exp(scores[:, 0])
-
-    def count_clipped(self, y: NDArray[Any]) -> int:  # noqa: ARG002
-        return 0
 
     def to_dict(self) -> JsonObject:
         return {"kind": "means", "link": self.link, "mean_of": self.mean_of}

@@ -16,13 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from codedfl.errors import InvalidInput
-from codedfl.exact import loops
-from codedfl.exact.loops import Bytes, Doubles, Four, Plane
+from codedfl.exact.machine_code import call
 
+Plane = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+Bytes = npt.NDArray[np.uint8]
 Coefficients = Sequence[int] | npt.NDArray[np.int64]
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 _Array = TypeVar("_Array", bound=npt.NDArray[Any])
 
+COLUMNS = 5  # of an update that a product takes at a time: ten classes are the common case
+SPAN = 1024  # packed numbers that are unpacked at a time: four terms of them fit the L1 cache
 _ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
@@ -57,18 +61,18 @@ def product(matrix: Plane, update_t: Plane, prime: int, out: Plane) -> None:
     columns = len(update_t)
     _require("matrix", matrix, np.float32, (rows, d))
     _require("update_t", update_t, np.float32, (columns, d))
-    _require("out", out, np.float32, (rows, columns))
+    _require_target("out", out, (rows, columns))
     # Converted once, not once per tile; columns of zeros fill the last tile.
-    update = aligned_zeros((-(-columns // loops.COLUMNS) * loops.COLUMNS, d), np.float64)
+    update = aligned_zeros((-(-columns // COLUMNS) * COLUMNS, d), np.float64)
     update[:columns] = update_t
-    loops.product(_frozen(matrix), update, float(prime), out)
+    call("product", matrix, update, prime, out, rows, d, columns)
 
 
 def reduce(values: Doubles, prime: int, out: Plane) -> None:
     """Centred residues of integer-valued float64 numbers of any finite size; those below 2^50 are the fastest."""
     _require("values", values, np.float64, (values.size,))
-    _require("out", out, np.float32, values.shape)
-    loops.reduce(_frozen(values), float(prime), out)
+    _require_target("out", out, values.shape)
+    call("reduce", values, prime, out, out.size)
 
 
 def add_product(acc: Plane, coefficients: Coefficients, terms: Sequence[Plane] | Plane, prime: int) -> None:
@@ -77,11 +81,11 @@ def add_product(acc: Plane, coefficients: Coefficients, terms: Sequence[Plane] |
     acc and the terms are one-dimensional planes of one length; coefficients are any integers. Without terms acc
     stays as it is.
     """
-    _require("acc", acc, np.float32, (acc.size,))
+    _require_target("acc", acc, (acc.size,))
     for term in terms:
         _require("each term", term, np.float32, acc.shape)
     for four, their_terms in _fours(coefficients, terms, prime):
-        loops.add_four(acc, four, their_terms, float(prime))
+        call("add_four", acc, four, *their_terms, prime, acc.size)
 
 
 def add_packed_product(acc: Plane, coefficients: Coefficients, packed: Sequence[Bytes], prime: int) -> None:
@@ -89,11 +93,12 @@ def add_packed_product(acc: Plane, coefficients: Coefficients, packed: Sequence[
 
     A number that is not below the prime counts as its residue; `unpack` is the one that refuses it.
     """
-    _require("acc", acc, np.float32, (acc.size,))
+    _require_target("acc", acc, (acc.size,))
     for term in packed:
         _require("each packed term", term, np.uint8, (residue_bytes(prime) * acc.size,))
+    scratch = aligned_zeros((4, SPAN))
     for four, their_terms in _fours(coefficients, packed, prime):
-        loops.add_four_packed(acc, four, their_terms, np.int32(prime), residue_bytes(prime))
+        call("add_four_packed", acc, four, *their_terms, prime, residue_bytes(prime), scratch, acc.size)
 
 
 def pack(plane: Plane, prime: int) -> Bytes:
@@ -101,89 +106,67 @@ def pack(plane: Plane, prime: int) -> Bytes:
     _require("plane", plane, np.float32, (plane.size,))
     width = residue_bytes(prime)
     packed = np.empty(width * plane.size, dtype=np.uint8)
-    if width == 2:
-        loops.pack_short(_frozen(plane), np.int32(prime), packed.view(np.uint16))
-    else:
-        loops.pack(_frozen(plane), np.int32(prime), packed)
+    call("pack_short" if width == 2 else "pack", plane, prime, packed, plane.size)
     return packed
 
 
 def unpack(packed: Bytes, prime: int, out: Plane) -> bool:
     """Undo `pack`. Returns False when a number is not below the prime; out then holds anything."""
-    _require("out", out, np.float32, (out.size,))
+    _require_target("out", out, (out.size,))
     _require("packed", packed, np.uint8, (residue_bytes(prime) * out.size,))
-    return bool(loops.unpack(_frozen(packed), np.int32(prime), out, residue_bytes(prime)))
-
-
-def residues_from_stream(stream: Bytes, prime: int, out: Plane, start: int) -> int:
-    """Rejection sampling: uniform residues into out[start:] from uniform bytes (the keys of IV-B).
-
-    Every `residue_bytes` are a little-endian candidate; those not below the prime are skipped. Returns the index
-    after the last residue: out.size when out is full, less when the stream ran out. The residues depend on the
-    sequence of candidates alone, not on its division into calls. Beyond the index returned out is scratch.
-    """
-    width = residue_bytes(prime)
-    _require("stream", stream, np.uint8, (stream.size // width * width,))
-    _require("out", out, np.float32, (out.size,))
-    if not 0 <= start <= out.size:
-        raise InvalidInput(f"start must be between 0 and {out.size}, got {start}")
-    return int(loops.residues_from_stream(_frozen(stream), np.int32(prime), out, start, width))
+    return bool(call("unpack", packed, prime, out, residue_bytes(prime), out.size))
 
 
 def add_residues_from_stream(stream: Bytes, prime: int, sign: int, total: Plane, start: int) -> int:
-    """total[start:] += sign times what `residues_from_stream` would write there; sign is 1 or -1."""
+    """total[start:] += sign (1 or -1) times uniform residues from uniform bytes, by rejection (the keys of IV-B).
+
+    Every `residue_bytes` are a little-endian candidate; those not below the prime are skipped. Returns the index
+    after the last residue: total.size when total is full, less when the stream ran out. The residues depend on the
+    sequence of candidates alone, not on its division into calls.
+    """
     width = residue_bytes(prime)
     _require("stream", stream, np.uint8, (stream.size // width * width,))
-    _require("total", total, np.float32, (total.size,))
+    _require_target("total", total, (total.size,))
     if sign not in (1, -1):
         raise InvalidInput(f"sign must be 1 or -1, got {sign}")
     if not 0 <= start <= total.size:
         raise InvalidInput(f"start must be between 0 and {total.size}, got {start}")
-    return int(loops.add_residues_from_stream(stream, np.int32(prime), np.float32(sign), total, start, width))
+    return int(call("add_residues_from_stream", stream, stream.size, prime, sign, total, total.size, start, width))
 
 
 def square_from_triangle(triangle: Plane, out: Plane) -> None:
     """The symmetric matrix out (d, d) from its upper triangle, row after row."""
     d = len(out)
-    _require("out", out, np.float32, (d, d))
+    _require_target("out", out, (d, d))
     _require("triangle", triangle, np.float32, (d * (d + 1) // 2,))
-    loops.square_from_triangle(_frozen(triangle), out)
+    call("square_from_triangle", triangle, out, d)
 
 
 def _require(name: str, array: npt.NDArray[Any], dtype: type[np.generic], shape: tuple[int, ...]) -> None:
     # The loops check nothing and use addresses: any other array would have them read or write foreign memory.
-    if (
-        array.dtype.type is not dtype
-        or not array.dtype.isnative
-        or array.shape != shape
-        or not array.flags.c_contiguous
-    ):
+    if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
         kind = f"{'' if array.flags.c_contiguous else 'non-'}contiguous {array.dtype}"
         raise InvalidInput(
             f"{name} must be a contiguous {np.dtype(dtype)} array of shape {shape}, got a {kind} one of {array.shape}"
         )
 
 
-def _frozen(array: _Array) -> _Array:
-    """A read-only view. Received bytes are read-only and other arrays are not; numba would compile for each kind."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
+def _require_target(name: str, array: Plane, shape: tuple[int, ...]) -> None:
+    _require(name, array, np.float32, shape)
+    if not array.flags.writeable:
+        raise InvalidInput(f"{name} must be writable, got a read-only array")
 
 
 def _fours(
     coefficients: Coefficients, terms: Sequence[_Array] | _Array, prime: int
-) -> Iterator[tuple[Four[float], Four[_Array]]]:
+) -> Iterator[tuple[Doubles, list[_Array]]]:
     """Four centred coefficients and their terms at a time: acc is read and written a quarter as often.
 
     The last group is filled up with zero times its last term, which by then is in the cache.
     """
     residues = [int(c) % prime for c in coefficients]
-    pairs = [
-        (float(c - prime if c > prime // 2 else c), _frozen(term)) for c, term in zip(residues, terms, strict=True)
-    ]
+    pairs = [(c - prime if c > prime // 2 else c, term) for c, term in zip(residues, terms, strict=True)]
     for first in range(0, len(pairs), 4):
         group = pairs[first : first + 4]
-        group += [(0.0, group[-1][1])] * (4 - len(group))
-        (c0, t0), (c1, t1), (c2, t2), (c3, t3) = group
-        yield (c0, c1, c2, c3), (t0, t1, t2, t3)
+        group += [(0, group[-1][1])] * (4 - len(group))
+        yield np.array([c for c, _ in group], dtype=np.float64), [term for _, term in group]

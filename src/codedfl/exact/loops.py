@@ -1,4 +1,7 @@
-"""The compiled loops behind ``codedfl.exact.kernels``, which checks what it hands to them; they check nothing.
+"""The source of the kernels, which ``codedfl.exact.kernels`` checks all arguments for; they check nothing.
+
+Only the compiler imports this file. A kernel takes addresses and sizes (``machine_code.SIGNATURES``) and has the inner
+loops, on arrays, inlined; ``error_model`` says that no division raises, since primes and widths are never zero.
 
 All arithmetic is on integers in float64, exact by three bounds. Let p < 2^24 be the prime, an odd one, and
 h = (p - 1)/2 <= 2^23 - 2 the largest centred residue.
@@ -17,53 +20,41 @@ and pays for both every 128 columns. `_unpack_whole` is one byte shuffle, which 
 bytes or words.
 
 Packed numbers and the candidates of a stream have `width` bytes, 3 or 2 (`kernels.residue_bytes`).
-
-Everything compiled is in this one file because numba's cache looks for changes only in the file of the function
-that was called.
 """
 
 # numba's code generation helpers are not typed:
 # mypy: disable-error-code="no-untyped-call"
 
 import functools
-from typing import Any, TypeVar
+from typing import Any
 
 import llvmlite.binding  # type: ignore[import-untyped]
 import numpy as np
-import numpy.typing as npt
 from llvmlite import ir
-from numba import njit, types
+from numba import carray, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-Plane = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-Bytes = npt.NDArray[np.uint8]
-Words = npt.NDArray[np.uint16]
-_Item = TypeVar("_Item")
-Four = tuple[_Item, _Item, _Item, _Item]
+from codedfl.exact.kernels import COLUMNS, SPAN, Bytes, Doubles, Plane
 
 _CENTRED_LIMIT = 2.0**50  # bound 3
-_SPAN = 1024  # numbers unpacked at a time: four terms of them fit the L1 cache
 _SIDE = 32  # of the squares in which a matrix is transposed
 _UNPACKED = 32  # packed numbers at a time: of 24 bits 96 bytes, the fewest that shuffle well with AVX-512
 _LANE_PRODUCTS = 128  # bound 1
 
 # A tile is _ROWS * COLUMNS vectors of _LANES sums, all in registers: AVX-512 has 32 of eight lanes, other x86
-# processors 16 of four. Five columns, because ten classes are the common case.
+# processors 16 of four.
 _ROWS, _LANES = (4, 8) if llvmlite.binding.get_host_cpu_features().get("avx512f") else (2, 4)
-COLUMNS = 5
 
 
 def _define_tile_sums(_: Any, matrix: Any, update: Any, i: Any, j: Any, prime: Any) -> Any:
-    """Rows i, i + 1.. of matrix times rows j, j + 1.. of update: _ROWS * COLUMNS sums, row after row.
+    """Rows i, i + 1.. of matrix times rows j, j + 1.. of update: _ROWS * COLUMNS sums, row after row, on the stack.
 
     matrix is float32 (rows, d) and update float64 (c, d), both of centred residues; j + COLUMNS <= c. Rows beyond
     the last stand for the last. Only whole vectors of columns are summed: the last d mod _LANES products are
     left to the caller. A sum is congruent to the true one and at most _LANES * ((prime - 1)/2 + 2) in size.
     """
-    sums = types.UniTuple(types.float64, _ROWS * COLUMNS)
-    return sums(matrix, update, i, j, prime), _generate_tile_sums
+    return types.CPointer(types.float64)(matrix, update, i, j, prime), _generate_tile_sums
 
 
 def _generate_tile_sums(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -117,12 +108,12 @@ def _generate_tile_sums(context: Any, builder: Any, signature: Any, args: Any) -
             quotient = builder.call(rint, [builder.fmul(value, inverse)])
             builder.store(builder.call(fma, [minus_prime, quotient, value]), s)
 
-    sums = []
-    for s in tile.values():
+    sums = cgutils.alloca_once(builder, double, size=_ROWS * COLUMNS)
+    for place, s in enumerate(tile.values()):
         value = builder.load(s)
         lanes = (builder.extract_element(value, lane_index(lane)) for lane in range(_LANES))
-        sums.append(functools.reduce(builder.fadd, lanes))
-    return context.make_tuple(builder, signature.return_type, sums)
+        builder.store(functools.reduce(builder.fadd, lanes), builder.gep(sums, [index(place)]))
+    return sums
 
 
 def _define_unpack_whole(_: Any, packed: Any, prime: Any, out: Any) -> Any:
@@ -229,81 +220,90 @@ _add_short: Any = intrinsic(_define_add_short)
 # -- products ---------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@njit(error_model="numpy")
 def _near(s: float, prime: float, inverse: float) -> float:
     """s minus the multiple of prime nearest to it (bounds 2 and 3)."""
     return s - prime * float(np.rint(s * inverse))
 
 
-@njit(cache=True, nogil=True)
-def product(matrix: Plane, update: Doubles, prime: float, out: Plane) -> None:
+def product(matrix: Any, update: Any, prime: float, out: Any, rows: int, d: int, columns: int) -> None:
+    """matrix is (rows, d), update (columns, d) with rows of zeros up to a multiple of COLUMNS, out (rows, columns)."""
+    left, target = carray(matrix, (rows, d)), carray(out, (rows, columns))
+    right = carray(update, (-(-columns // COLUMNS) * COLUMNS, d))
     inverse = 1.0 / prime
-    d = matrix.shape[1]
-    rows, columns = out.shape
     for i in range(0, rows, _ROWS):
         for j in range(0, columns, COLUMNS):
-            sums = _tile_sums(matrix, update, i, j, prime)
+            sums = carray(_tile_sums(left, right, i, j, prime), _ROWS * COLUMNS)
             for r in range(min(_ROWS, rows - i)):
                 for q in range(min(COLUMNS, columns - j)):
                     # Eight lanes of at most h + 2 and seven products: within bound 3.
                     s = sums[r * COLUMNS + q]
                     for k in range(d - d % _LANES, d):
-                        s += np.float64(matrix[i + r, k]) * update[j + q, k]
-                    out[i + r, j + q] = _near(s, prime, inverse)
+                        s += np.float64(left[i + r, k]) * right[j + q, k]
+                    target[i + r, j + q] = _near(s, prime, inverse)
 
 
-@njit(cache=True, nogil=True)
-def reduce(values: Doubles, prime: float, out: Plane) -> None:
+def reduce(values: Any, prime: float, out: Any, size: int) -> None:
+    given, target = carray(values, size), carray(out, size)
     inverse = 1.0 / prime
     largest = 0.0
-    for i in range(values.size):
-        largest = max(largest, abs(values[i]))
+    for i in range(size):
+        largest = max(largest, abs(given[i]))
     if largest <= _CENTRED_LIMIT:
-        for i in range(values.size):
-            out[i] = _near(values[i], prime, inverse)
+        for i in range(size):
+            target[i] = _near(given[i], prime, inverse)
     else:
-        for i in range(values.size):
-            out[i] = _near(np.fmod(values[i], prime), prime, inverse)  # fmod is exact
+        for i in range(size):
+            target[i] = _near(np.fmod(given[i], prime), prime, inverse)  # fmod is exact
 
 
-@njit(cache=True, nogil=True)
-def add_four(acc: Plane, c: Four[float], terms: Four[Plane], prime: float) -> None:
+@njit(error_model="numpy")
+def _add_four(acc: Plane, c: Doubles, terms: tuple[Plane, Plane, Plane, Plane], prime: float) -> None:
     # Four products of centred residues and one residue: below 2^49, within bound 3.
     inverse = 1.0 / prime
     t0, t1, t2, t3 = terms
+    c0, c1, c2, c3 = c[0], c[1], c[2], c[3]
     for i in range(acc.size):
-        s = np.float64(acc[i]) + c[0] * t0[i] + c[1] * t1[i] + c[2] * t2[i] + c[3] * t3[i]
+        s = np.float64(acc[i]) + c0 * t0[i] + c1 * t1[i] + c2 * t2[i] + c3 * t3[i]
         acc[i] = _near(s, prime, inverse)
 
 
-@njit(cache=True, nogil=True)
-def add_four_packed(acc: Plane, c: Four[float], packed: Four[Bytes], prime: np.int32, width: int) -> None:
-    terms = np.zeros((4, _SPAN), np.float32)
-    for start in range(0, acc.size, _SPAN):
-        part = acc[start : start + _SPAN]
+def add_four(acc: Any, c: Any, t0: Any, t1: Any, t2: Any, t3: Any, prime: float, size: int) -> None:
+    """acc += c[0] t0 + .. + c[3] t3."""
+    terms = carray(t0, size), carray(t1, size), carray(t2, size), carray(t3, size)
+    _add_four(carray(acc, size), carray(c, 4), terms, prime)
+
+
+def add_four_packed(
+    acc: Any, c: Any, t0: Any, t1: Any, t2: Any, t3: Any, prime: int, width: int, scratch: Any, size: int
+) -> None:
+    """The same of packed terms; scratch is (4, SPAN), of zeros."""
+    coefficients, total, terms = carray(c, 4), carray(acc, size), carray(scratch, (4, SPAN))
+    packed = (carray(t0, width * size), carray(t1, width * size), carray(t2, width * size), carray(t3, width * size))
+    for start in range(0, size, SPAN):
+        part = total[start : start + SPAN]
         for q in range(4):
-            if c[q] != 0.0:
-                unpack(packed[q][width * start :], prime, terms[q, : part.size], width)
-        add_four(part, c, (terms[0], terms[1], terms[2], terms[3]), float(prime))
+            if coefficients[q] != 0.0:
+                _unpack(packed[q][width * start :], np.int32(prime), terms[q, : part.size], width)
+        _add_four(part, coefficients, (terms[0], terms[1], terms[2], terms[3]), float(prime))
 
 
 # -- packed numbers ---------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@njit(error_model="numpy")
 def _number(packed: Bytes, i: int, width: int) -> np.int32:
     low = np.int32(packed[width * i]) | np.int32(packed[width * i + 1]) << 8
     return low if width == 2 else low | np.int32(packed[width * i + 2]) << 16
 
 
-@njit(cache=True, nogil=True)
+@njit(error_model="numpy")
 def _centred(number: np.int32, prime: np.int32) -> np.int32:
     return number - prime if number > prime >> 1 else number
 
 
-@njit(cache=True, nogil=True)
-def unpack(packed: Bytes, prime: np.int32, out: Plane, width: int) -> bool:
-    """out = centred residues of the numbers of packed; whether all these were below the prime."""
+@njit(error_model="numpy")
+def _unpack(packed: Bytes, prime: np.int32, out: Plane, width: int) -> bool:
     valid: bool = _unpack_short(packed, prime, out) if width == 2 else _unpack_whole(packed, prime, out)
     for i in range(out.size - out.size % _UNPACKED, out.size):
         number = _number(packed, i, width)
@@ -313,48 +313,48 @@ def unpack(packed: Bytes, prime: np.int32, out: Plane, width: int) -> bool:
     return valid
 
 
-@njit(cache=True, nogil=True)
-def pack(plane: Plane, prime: np.int32, packed: Bytes) -> None:
-    for i in range(plane.size):
-        v = np.int32(plane[i])
+def unpack(packed: Any, prime: int, out: Any, width: int, size: int) -> bool:
+    """out = centred residues of the numbers of packed; whether all these were below the prime."""
+    return bool(_unpack(carray(packed, width * size), np.int32(prime), carray(out, size), width))
+
+
+def pack(plane: Any, prime: int, packed: Any, size: int) -> None:
+    values, target = carray(plane, size), carray(packed, 3 * size)
+    for i in range(size):
+        v = np.int32(values[i])
         if v < 0:
-            v += prime
-        packed[3 * i] = v & 255
-        packed[3 * i + 1] = (v >> 8) & 255
-        packed[3 * i + 2] = v >> 16
+            v += np.int32(prime)
+        target[3 * i] = v & 255
+        target[3 * i + 1] = (v >> 8) & 255
+        target[3 * i + 2] = v >> 16
 
 
-@njit(cache=True, nogil=True)
-def pack_short(plane: Plane, prime: np.int32, packed: Words) -> None:
-    for i in range(plane.size):
-        v = np.int32(plane[i])
-        packed[i] = v + prime if v < 0 else v
+def pack_short(plane: Any, prime: int, packed: Any, size: int) -> None:
+    values, target = carray(plane, size), carray(packed, size)
+    for i in range(size):
+        v = np.int32(values[i])
+        target[i] = v + np.int32(prime) if v < 0 else v
 
 
-@njit(cache=True, nogil=True)
-def residues_from_stream(stream: Bytes, prime: np.int32, out: Plane, start: int, width: int) -> int:
-    out[start:] = 0
-    return int(add_residues_from_stream(stream, prime, np.float32(1), out, start, width))
-
-
-@njit(cache=True, nogil=True)
 def add_residues_from_stream(
-    stream: Bytes, prime: np.int32, sign: np.float32, total: Plane, start: int, width: int
+    stream: Any, stream_size: int, modulus: int, signed: int, total: Any, size: int, start: int, width: int
 ) -> int:
-    candidates, half = stream.size // width, np.float32(prime >> 1)
+    given, target = carray(stream, stream_size), carray(total, size)
+    prime, sign = np.int32(modulus), np.float32(signed)
+    candidates, half = stream_size // width, np.float32(prime >> 1)
     first, fill = 0, start
-    while first < candidates and fill < total.size:
-        rest = stream[width * first :]
-        part = total[fill : fill + candidates - first]
+    while first < candidates and fill < size:
+        rest = given[width * first :]
+        part = target[fill : fill + candidates - first]
         added = _add_short(rest, prime, part, sign) if width == 2 else _add_whole(rest, prime, part, sign)
         # The primes of the ring reject a few candidates in 10^5 or 10^4. A vector that has one of them, and what is
         # left at the end, is taken number by number.
         for i in range(added, min(added + _UNPACKED, candidates - first)):
             number = _number(rest, i, width)
-            if number < prime and fill + added < total.size:
-                s = total[fill + added] + sign * np.float32(_centred(number, prime))
+            if number < prime and fill + added < size:
+                s = target[fill + added] + sign * np.float32(_centred(number, prime))
                 s = s - np.float32(prime) if s > half else s
-                total[fill + added] = s + np.float32(prime) if s < -half else s
+                target[fill + added] = s + np.float32(prime) if s < -half else s
                 fill += 1
         first, fill = first + added + _UNPACKED, fill + added
     return fill
@@ -363,15 +363,16 @@ def add_residues_from_stream(
 # -- symmetric matrices -----------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
-def square_from_triangle(triangle: Plane, out: Plane) -> None:
-    d = out.shape[0]
+def square_from_triangle(triangle: Any, out: Any, d: int) -> None:
+    given, square = carray(triangle, d * (d + 1) // 2), carray(out, (d, d))
     position = 0
     for i in range(d):
-        out[i, i:] = triangle[position : position + d - i]
+        row, part = square[i, i:], given[position : position + d - i]
+        for j in range(row.size):
+            row[j] = part[j]
         position += d - i
     for top in range(0, d, _SIDE):
         for left in range(0, top + 1, _SIDE):
             for i in range(top, min(top + _SIDE, d)):
                 for j in range(left, min(left + _SIDE, i)):
-                    out[i, j] = out[j, i]
+                    square[i, j] = square[j, i]

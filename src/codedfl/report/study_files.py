@@ -16,7 +16,7 @@ from codedfl.analyses.study_analysis import CLIPPED, StudyFindings
 from codedfl.analyses.table_one import TableOneFinding
 from codedfl.contract.study import NumberTarget, Study
 from codedfl.contract.words import explain, few_words
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.data.columns import OTHER, CategoryColumn, NumberColumn
 from codedfl.private_files import write_private
 from codedfl.report.study_page import study_page
 from codedfl.statistics.statistic import words_of
@@ -80,7 +80,14 @@ def result_json(study: Study, findings: StudyFindings, owners: Mapping[str, Sequ
 
 def summary_text(study: Study, findings: StudyFindings) -> str:
     """The tables as statistics programs print them, at most 79 columns wide."""
-    lines = [study.name, f"edition {study.edition}, study", study.digest().hex(), *cautions(study), ""]
+    lines = [
+        study.name,
+        f"edition {study.edition}, study",
+        study.digest().hex(),
+        *cautions(study),
+        *merged_words(study, findings),
+        "",
+    ]
     if findings.inference is not None:
         clipped = findings.clipped.words(study.smallest_cell)
         lines += [*findings.inference.summary().splitlines(), f"{CLIPPED}: {clipped}" if clipped else "", ""]
@@ -142,20 +149,17 @@ def tables_of(result: Unchecked) -> Iterator[tuple[str, Unchecked]]:
 
 
 def merged_words(study: Study, findings: StudyFindings) -> list[str]:
-    """What was too rare to be counted by itself, and what a category's levels are compared with then."""
-    lines = []
+    """Rows left out for gaps; what was too rare to be counted by itself, and what levels are compared with then."""
+    lines = [f"rows left out for gaps: {findings.left_out}"] if findings.left_out else []
     for one, gone in zip(study.columns, findings.merged, strict=False):
         column = one.column
         left, _ = one.merged(gone)
         if gone and isinstance(column, CategoryColumn):
-            names = ", ".join(column.levels[index] for index in gone)
-            lines.append(f"{column.name}: counted as one level, since some of them are rare: {names}")
-            if (
-                left is not None
-                and isinstance(left.column, CategoryColumn)
-                and left.column.levels[0] != column.levels[0]
-            ):
-                lines.append(f"{column.name}: the reference level is now {left.column.levels[0]}")
+            names, other = ", ".join(column.levels[index] for index in gone), column.other or OTHER
+            lines.append(f"{column.name}: counted as {other!r}, since some of them are rare: {names}")
+            first = left.column.levels[0] if left is not None and isinstance(left.column, CategoryColumn) else ""
+            if first and (first == other or first != column.levels[0]):
+                lines.append(f"{column.name}: the reference level is now {first}")
         elif column.name in findings.unmarked and isinstance(column, NumberColumn):
             lines.append(f"{column.name}: its gaps are too few to be marked and count as {column.missing:g}")
         elif gone and gone != (0,):

@@ -98,7 +98,7 @@ def _model(model: Unchecked) -> str:
         if found.get("references"):
             levels = "; ".join(f"{column} = {level}" for column, level in found["references"].items())
             parts.append(f'<p class="soft">Compared with the reference level of each category: {escape(levels)}.</p>')
-    if "left_out" in model:
+    if "left_out" in model and "columns" in model:
         parts.append(_table_one(model))
     if model.get("curves"):
         parts.append(_survival(model))

@@ -42,7 +42,6 @@ class Calibration(Newton):
         "A server that lies names other coefficients, so that the counts divide the rows where it likes, in"
         f" {BINS} parts."
     )
-    no_noise: ClassVar[str] = "counts are exact"
 
     @classmethod
     def leaves(cls, study: Study) -> str:
@@ -56,11 +55,6 @@ class Calibration(Newton):
     def length(self) -> int:
         """A confusion matrix, and two histograms."""
         return 4 + 2 * BINS
-
-    @property
-    def limit(self) -> int:
-        """Every row counts once."""
-        return self.study.max_rows
 
     def planes(self, ring: Ring, rows: Snapshot) -> Planes:
         """As the score of two classes, whose scores are the chances."""

@@ -40,7 +40,6 @@ class Cells(Statistic):
     shows: ClassVar[str] = (
         "That a level, a class or a gap occurs in few rows, or on few devices, but neither whose nor on which."
     )
-    no_noise: ClassVar[str] = "counts are exact"
 
     @classmethod
     def leaves(cls, study: Study) -> str:

@@ -7,14 +7,14 @@ from typing import ClassVar
 import numpy as np
 
 from codedfl.contract.combinations import cell_places, count_cells
-from codedfl.contract.models import StudyModel, TableModel
+from codedfl.contract.models import TableModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import NumberTarget, Study
 from codedfl.exact.ring import Ring
 from codedfl.statistics.crosstable import Crosstable
 from codedfl.statistics.newton import family_terms, row_sums
-from codedfl.statistics.statistic import NOTHING, Statistic, large_planes, register_statistic
-from codedfl.typing import Floats, Planes
+from codedfl.statistics.statistic import Statistic, large_planes, register_statistic
+from codedfl.typing import Planes
 
 BITS = 30  # of the two sums of logarithms
 
@@ -45,12 +45,10 @@ class Contingency(Statistic):
         "The sum of the target over each combination of columns, of which a device that takes part has none or at least"
         " smallest_cell rows; of the one site that has a combination, its own sum."
     )
-    no_noise: ClassVar[str] = "counts are exact"
 
-    def __init__(self, study: Study, point: Floats = NOTHING, model: StudyModel | None = None) -> None:
+    def _begin(self) -> None:
         """Only for few combinations."""
-        super().__init__(study, point, model)
-        Crosstable(study, model=model)
+        Crosstable(self.study, model=self.model)
 
     @classmethod
     def leaves(cls, study: Study) -> str:
@@ -61,7 +59,6 @@ class Contingency(Statistic):
     @property
     def length(self) -> int:
         """Two numbers per combination, and two."""
-        assert self.model is not None
         return 2 * count_cells(self.study, self.model) + 2
 
     @property
@@ -72,7 +69,6 @@ class Contingency(Statistic):
 
     def planes(self, ring: Ring, rows: Snapshot) -> Planes:
         """Whole numbers, and two sums of rounded terms."""
-        assert self.model is not None
         rows, target = rows.part(held_out=False), self.study.target
         cells = cell_places(self.study, self.model, rows.codes)
         y = target.grid.values(rows.target).astype(np.int64) if isinstance(target, NumberTarget) else rows.target

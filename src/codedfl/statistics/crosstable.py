@@ -7,13 +7,12 @@ from typing import ClassVar
 import numpy as np
 
 from codedfl.contract.combinations import FEW_CELLS, cell_places, count_cells
-from codedfl.contract.models import StudyModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
-from codedfl.statistics.statistic import NOTHING, Statistic, register_statistic
-from codedfl.typing import Floats, Planes
+from codedfl.statistics.statistic import Statistic, register_statistic
+from codedfl.typing import Planes
 
 
 @register_statistic
@@ -38,17 +37,14 @@ class Crosstable(Statistic):
     shows: ClassVar[str] = (
         "That a combination of columns occurs in few rows, or on few devices, but neither whose nor on which."
     )
-    no_noise: ClassVar[str] = "counts are exact"
 
-    def __init__(self, study: Study, point: Floats = NOTHING, model: StudyModel | None = None) -> None:
+    def _begin(self) -> None:
         """Only for models with few combinations."""
-        super().__init__(study, point, model)
-        assert model is not None
-        self._n_cells = count_cells(study, model)
+        self._n_cells = count_cells(self.study, self.model)
         if self._n_cells > FEW_CELLS:
             raise InvalidInput(
-                f"columns of the model {model.name!r} must have at most {FEW_CELLS} combinations to be counted, got"
-                f" {self._n_cells}"
+                f"columns of the model {self.model.name!r} must have at most {FEW_CELLS} combinations to be counted,"
+                f" got {self._n_cells}"
             )
 
     @classmethod
@@ -67,14 +63,8 @@ class Crosstable(Statistic):
         """Two counts per combination."""
         return 2 * self._n_cells
 
-    @property
-    def limit(self) -> int:
-        """Every row counts once, and so does every device."""
-        return self.study.max_rows
-
     def planes(self, ring: Ring, rows: Snapshot) -> Planes:
         """Counts, and ones where they are not zero."""
-        assert self.model is not None
         cells = cell_places(self.study, self.model, rows.part(held_out=False).codes)
         counts = np.bincount(cells, minlength=self._n_cells)
         return ring.from_integers(np.concatenate((counts, counts > 0)).astype(np.int64))

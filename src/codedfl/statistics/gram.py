@@ -60,7 +60,7 @@ class Gram(Statistic):
     @property
     def width(self) -> int:
         """Columns of the matrix: the constant, the design columns, the target columns."""
-        return 1 + len(self.study.design_names) + len(self.study.target_limits)
+        return 1 + self.study.width + len(self.study.target.units)
 
     @property
     def length(self) -> int:
@@ -71,7 +71,7 @@ class Gram(Statistic):
     @property
     def limit(self) -> int:
         """max_rows times the largest square."""
-        return self.study.max_rows * max(self._limits()) ** 2
+        return self.study.max_rows * max(self.study.gram_limits) ** 2
 
     def planes(self, ring: Ring, rows: Snapshot) -> Planes:
         """Training rows first."""
@@ -86,7 +86,7 @@ class Gram(Statistic):
         return gram_planes(ring, _with_constant(self._columns(rows, chosen)))
 
     def _columns(self, rows: Snapshot, chosen: NDArray[np.bool_]) -> Integers:
-        return np.hstack((self.study.design(rows.codes[chosen]), self.study.target_design(rows.target[chosen])))
+        return np.hstack((self.study.design(rows.codes[chosen]), self.study.target.design(rows.target[chosen])))
 
     def _within_site(self, ring: Ring, rows: Snapshot) -> Planes:
         columns = self._columns(rows, ~rows.held_out)
@@ -95,18 +95,6 @@ class Gram(Statistic):
         within = (2 * self.study.gram_scales * (n * columns - sums) + n) // (2 * n)
         behind = np.append(sums, len(columns) > 0).astype(np.int64)
         return np.concatenate((gram_planes(ring, _with_constant(within)), ring.from_integers(behind)), axis=1)
-
-    def _limits(self) -> list[int]:
-        return [1, *self.study.gram_limits]
-
-    def _too_large(self) -> str:
-        names = ("the constant", *self.study.design_names, self.study.target.name)
-        limits = self._limits()[: len(names)]
-        widest = names[int(np.argmax(limits))]
-        return (
-            f"max_rows times the square of every column must fit three primes, got {max(limits)} units either side in"
-            f" {widest!r}: give it a coarser step or a narrower range, or fewer max_rows"
-        )
 
 
 def _with_constant(columns: Integers) -> Integers:

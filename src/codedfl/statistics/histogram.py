@@ -43,7 +43,6 @@ class Histogram(Statistic):
         "In which bin each value of a column lies, over all devices, so that the server sees the largest value of"
         " anybody to within a bin; not whose it is, and nothing of two columns together."
     )
-    no_noise: ClassVar[str] = "counts are exact"
 
     @classmethod
     def leaves(cls, study: Study) -> str:
@@ -57,7 +56,6 @@ class Histogram(Statistic):
     @property
     def grids(self) -> dict[str, Grid]:
         """The columns that have a histogram, in order."""
-        assert self.model is not None
         numbers = {
             one.column.name: one.grid
             for one in self.study.columns

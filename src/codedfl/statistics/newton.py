@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.contract.models import GlmModel, StudyModel
+from codedfl.contract.models import NO_MODEL, GlmModel, StudyModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import NumberTarget, Study, StudyColumn
 from codedfl.data.columns import CategoryColumn
@@ -20,11 +20,12 @@ from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import HEADROOM
 from codedfl.exact.portable import portable_exp, portable_log
 from codedfl.exact.ring import Ring
-from codedfl.statistics.statistic import NOTHING, Statistic, large_planes, register_statistic
+from codedfl.statistics.statistic import Statistic, large_planes, register_statistic
 from codedfl.typing import Floats, Integers, Planes
 
 LEAST_BITS, _MOST_BITS = 30, 36  # fraction bits of a row's terms
 _NUMBERS_AT_ONCE = 1 << 21
+_LARGEST_RING = Ring.for_group_sizes((1,), planes=3)
 
 
 @register_statistic
@@ -54,7 +55,6 @@ class Newton(Statistic):
     """
 
     name: ClassVar[str] = "newton"
-    takes_point: ClassVar[bool] = True
     of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "Sums weighted by what the coefficients predict for each row. Iterations of columns with few combinations tell"
@@ -63,16 +63,21 @@ class Newton(Statistic):
     )
     no_noise: ClassVar[str] = "no bound on one row's part in the coefficients is stated"
 
-    def __init__(self, study: Study, point: Floats = NOTHING, model: StudyModel | None = None) -> None:
+    def _begin(self) -> None:
         """Coefficients that lead beyond the model's bound somewhere in the ranges are refused."""
-        super().__init__(study, point, model)
+        model = self.model
         assert isinstance(model, GlmModel)
         self._glm = model
-        low, high = predictor_range(study, model, point)
+        low, high = predictor_range(self.study, model, self.point)
         if not -model.bound <= low <= high <= model.bound:
             raise InvalidInput(
                 f"the linear predictor of {model.name!r} must lie within {-model.bound:g} and {model.bound:g} over the"
                 f" ranges, got [{low:g}, {high:g}]"
+            )
+        if HEADROOM * self._largest << LEAST_BITS > _LARGEST_RING.modulus:
+            raise InvalidInput(
+                f"max_rows times what the model {model.name!r} can predict must leave {LEAST_BITS} bits, got up to"
+                f" {self._largest}: give it a smaller bound, or the study fewer max_rows"
             )
 
     @classmethod
@@ -86,9 +91,9 @@ class Newton(Statistic):
         )
 
     @classmethod
-    def point_length(cls, study: Study, model: StudyModel | None = None) -> int:
+    def point_length(cls, study: Study, model: StudyModel = NO_MODEL) -> int:
         """The constant and the design columns of the model."""
-        return 1 + sum(one.width for one in columns_of(study, model))
+        return n_coefficients(study, model)
 
     @property
     def length(self) -> int:
@@ -149,12 +154,6 @@ class Newton(Statistic):
         place = self.study.table_columns.names.index(name)
         return self.study.columns[place].grid.values(codes[:, place])
 
-    def _too_large(self) -> str:
-        return (
-            f"max_rows times what the model {self._glm.name!r} can predict must leave {LEAST_BITS} bits, got up to"
-            f" {self._largest}: give it a smaller bound, or the study fewer max_rows"
-        )
-
 
 def fraction_bits(largest: int) -> int:
     """How fine the terms of rows are whose total is at most ``largest``: as the ring has room, within limits.
@@ -165,7 +164,7 @@ def fraction_bits(largest: int) -> int:
     >>> fraction_bits(2**20), fraction_bits(2**34)
     (36, 33)
     """
-    room = Ring.for_group_sizes((1,), planes=3).modulus // (HEADROOM * largest)
+    room = _LARGEST_RING.modulus // (HEADROOM * largest)
     return min(_MOST_BITS, max(LEAST_BITS, room.bit_length() - 2))
 
 
@@ -218,14 +217,24 @@ def family_terms(study: Study, codes: Integers, predictor: Floats) -> tuple[Floa
     return likelihood, np.zeros_like(y), y - chance, small / (rest * rest)
 
 
-def columns_of(study: Study, model: StudyModel | None) -> list[StudyColumn]:
+def columns_of(study: Study, model: StudyModel) -> list[StudyColumn]:
     """The columns of a model, in the order of the study.
 
     Examples
     --------
     See ``Newton``, whose columns they are.
     """
-    return [one for one in study.columns if model is not None and one.column.name in model.columns]
+    return [one for one in study.columns if one.column.name in model.columns]
+
+
+def n_coefficients(study: Study, model: StudyModel) -> int:
+    """The constant, and the design columns of a model.
+
+    Examples
+    --------
+    See ``Newton``, whose point has that length.
+    """
+    return 1 + sum(one.width for one in columns_of(study, model))
 
 
 def scaled_design(study: Study, model: StudyModel, codes: Integers) -> Floats:
@@ -238,7 +247,7 @@ def scaled_design(study: Study, model: StudyModel, codes: Integers) -> Floats:
     parts = [np.ones((len(codes), 1))]
     for place, one in enumerate(study.columns):
         if one.column.name in model.columns:
-            parts.append(one.design(codes[:, place]) / np.array(one.limits, dtype=np.float64))
+            parts.append(one.design(codes[:, place]) / np.array([unit.limit for unit in one.units], dtype=np.float64))
     return np.hstack(parts)
 
 
@@ -265,17 +274,25 @@ def predictor_range(study: Study, model: GlmModel, point: Floats) -> tuple[float
     --------
     See ``Newton``, which refuses a point whose range is too wide.
     """
-    low = high = float(point[0])
-    place = 1
-    for one in columns_of(study, model):
-        part = point[place : place + one.width]
-        place += one.width
-        below, above = _reach(one, part)
-        low, high = low + below, high + above
-    if model.offset:
-        offset = next(one for one in study.columns if one.column.name == model.offset)
-        low, high = low + offset.grid.range[0], high + offset.grid.range[1]
+    ends = [(float(point[0]), float(point[0])), *column_reaches(study, model, point).values()]
+    low, high = np.array(ends).sum(axis=0).tolist()
     return low, high
+
+
+def column_reaches(study: Study, model: GlmModel, point: Floats) -> dict[str, tuple[float, float]]:
+    """The least and the largest that each column can add to the linear predictor, an offset among them.
+
+    Examples
+    --------
+    See ``Newton``, which refuses a point whose range is too wide.
+    """
+    found, place = {}, 1
+    for one in columns_of(study, model):
+        found[one.column.name] = _reach(one, point[place : place + one.width])
+        place += one.width
+    if model.offset:
+        found[model.offset] = next(one.grid.range for one in study.columns if one.column.name == model.offset)
+    return found
 
 
 def _reach(one: StudyColumn, part: NDArray[np.float64]) -> tuple[float, float]:

@@ -6,13 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from codedfl.contract.models import NO_MODEL, StudyModel
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import Study, StudyModel
+from codedfl.contract.study import Study
 from codedfl.data.features import Principal
 from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
-from codedfl.statistics.statistic import NOTHING, Statistic, register_statistic
+from codedfl.statistics.statistic import Statistic, register_statistic
 from codedfl.typing import Floats, Planes
 
 _TOLERANCE = 1e-6
@@ -41,16 +42,15 @@ class Products(Statistic):
     shows: ClassVar[str] = "One direction of the total X'X per epoch; as many epochs as features show all of it."
     no_noise: ClassVar[str] = ""
 
-    def __init__(self, study: Study, point: Floats = NOTHING, model: StudyModel | None = None) -> None:
+    def _begin(self) -> None:
         """The components must be orthonormal and their centre within the columns' ranges."""
-        super().__init__(study, point, model)
-        self.principal = principal_from(study, point)
+        self.principal = principal_from(self.study, self.point)
 
     @classmethod
     def leaves(cls, study: Study) -> str:
         """An upload, and then answers."""
         d = study.feature_count
-        numbers = d * (d + 1) // 2 + d * len(study.target.limits)
+        numbers = d * (d + 1) // 2 + d * len(study.target.units)
         return (
             "the products of the features with each other and with the target, under pads; in each exchange the server"
             f" learns what the total X'X does to one more direction of its choice ({numbers} numbers, once, then"
@@ -58,7 +58,7 @@ class Products(Statistic):
         )
 
     @classmethod
-    def point_length(cls, study: Study, model: StudyModel | None = None) -> int:
+    def point_length(cls, study: Study, model: StudyModel = NO_MODEL) -> int:
         """A centre of each design column, and the components; none without them."""
         del model
         return principal_length(study)

@@ -6,14 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.contract.models import ResidualsModel, StudyModel
+from codedfl.contract.models import NO_MODEL, ResidualsModel, StudyModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
-from codedfl.statistics.newton import linear_predictor, scaled_design
-from codedfl.statistics.statistic import NOTHING, Statistic, register_statistic
-from codedfl.typing import Floats, Planes
+from codedfl.statistics.newton import linear_predictor, n_coefficients, scaled_design
+from codedfl.statistics.statistic import Statistic, register_statistic
+from codedfl.typing import Planes
 
 EDGES = np.arange(-16, 17) / 4
 """In residual deviations: from -4 to 4 by quarters; what lies beyond has a part at either end."""
@@ -41,19 +41,16 @@ class Residuals(Statistic):
     """
 
     name: ClassVar[str] = "residuals"
-    takes_point: ClassVar[bool] = True
     of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "A server that lies names other coefficients, chosen so that the counts divide the rows where it likes, in"
         f" {len(EDGES) + 1} parts of any linear combination of the columns and the target."
     )
-    no_noise: ClassVar[str] = "counts are exact"
 
-    def __init__(self, study: Study, point: Floats = NOTHING, model: StudyModel | None = None) -> None:
+    def _begin(self) -> None:
         """A deviation is positive."""
-        super().__init__(study, point, model)
-        if not point[-1] > 0:
-            raise InvalidInput(f"the deviation in a point of residuals must be above 0, got {point[-1]:g}")
+        if not self.point[-1] > 0:
+            raise InvalidInput(f"the deviation in a point of residuals must be above 0, got {self.point[-1]:g}")
 
     @classmethod
     def leaves(cls, study: Study) -> str:
@@ -62,26 +59,19 @@ class Residuals(Statistic):
         return f"how many residuals of a model that the server names lie in each of {len(EDGES) + 1} parts ({models})"
 
     @classmethod
-    def point_length(cls, study: Study, model: StudyModel | None = None) -> int:
+    def point_length(cls, study: Study, model: StudyModel = NO_MODEL) -> int:
         """The coefficients, and the deviation."""
-        assert model is not None
-        return 2 + sum(one.width for one in study.columns if one.column.name in model.columns)
+        return n_coefficients(study, model) + 1
 
     @property
     def length(self) -> int:
         """One count per part."""
         return len(EDGES) + 1
 
-    @property
-    def limit(self) -> int:
-        """Every row counts once."""
-        return self.study.max_rows
-
     def planes(self, ring: Ring, rows: Snapshot) -> Planes:
         """Each row by itself."""
-        assert self.model is not None
         rows = rows.part(held_out=False)
         predicted = linear_predictor(scaled_design(self.study, self.model, rows.codes), self.point[:-1])
-        truth = self.study.target_design(rows.target)[:, 0] / float(self.study.target_limits[0])
+        truth = self.study.target.design(rows.target)[:, 0] / float(self.study.target_units.limit[0])
         places = np.searchsorted(EDGES, (truth - predicted) / self.point[-1])
         return ring.from_integers(np.bincount(places, minlength=self.length).astype(np.int64))

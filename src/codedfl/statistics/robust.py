@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.contract.models import RobustModel, StudyModel
+from codedfl.contract.models import NO_MODEL, RobustModel, StudyModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.exact.ring import Ring
-from codedfl.statistics.newton import fraction_bits, linear_predictor, row_sums, scaled_design
-from codedfl.statistics.statistic import NOTHING, Statistic, large_planes, register_statistic
+from codedfl.statistics.newton import fraction_bits, linear_predictor, n_coefficients, row_sums, scaled_design
+from codedfl.statistics.statistic import Statistic, large_planes, register_statistic
 from codedfl.typing import Floats, Integers, Planes
 
 MOST_RESIDUAL = 8.0  # half ranges of the target, beyond which a residual is cut off
@@ -43,7 +43,6 @@ class Robust(Statistic):
     """
 
     name: ClassVar[str] = "robust"
-    takes_point: ClassVar[bool] = True
     of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "Products of columns weighted by squared residuals. A server that lies chooses the coefficients, so that rows"
@@ -51,13 +50,12 @@ class Robust(Statistic):
     )
     no_noise: ClassVar[str] = "no bound on one row's part in the errors is stated"
 
-    def __init__(self, study: Study, point: Floats = NOTHING, model: StudyModel | None = None) -> None:
+    def _begin(self) -> None:
         """The point is cut into its two parts."""
-        super().__init__(study, point, model)
-        assert isinstance(model, RobustModel)
-        self._robust = model
-        self._d = _width(study, model)
-        self._beta, triangle = np.split(point, [self._d])
+        assert isinstance(self.model, RobustModel)
+        self._robust = self.model
+        self._d = n_coefficients(self.study, self.model)
+        self._beta, triangle = np.split(self.point, [self._d])
         self._inverse = np.zeros((self._d, self._d))
         if len(triangle):
             self._inverse[np.triu_indices(self._d)] = triangle
@@ -71,10 +69,10 @@ class Robust(Statistic):
         return f"the products of the columns, weighted by squared residuals of a model that the server names ({each})"
 
     @classmethod
-    def point_length(cls, study: Study, model: StudyModel | None = None) -> int:
+    def point_length(cls, study: Study, model: StudyModel = NO_MODEL) -> int:
         """Coefficients, and the matrix where it is needed."""
         assert isinstance(model, RobustModel)
-        d = _width(study, model)
+        d = n_coefficients(study, model)
         return d + (d * (d + 1) // 2 if model.errors in _POWER else 0)
 
     @property
@@ -116,7 +114,7 @@ class Robust(Statistic):
 
     def _residuals(self, X: Floats, target: Integers) -> Floats:
         predicted = linear_predictor(X, self._beta)
-        truth = self.study.target_design(target)[:, 0] / float(self.study.target_limits[0])
+        truth = self.study.target.design(target)[:, 0] / float(self.study.target_units.limit[0])
         return np.asarray(np.clip(truth - predicted, -MOST_RESIDUAL, MOST_RESIDUAL))
 
     def _weights(self, X: Floats) -> Floats:
@@ -132,7 +130,3 @@ class Robust(Statistic):
     def _terms(X: Floats, weight: Floats) -> Floats:
         first, second = np.triu_indices(X.shape[1])
         return np.hstack((np.ones((len(X), 1)), (weight[:, None] * X)[:, first] * X[:, second]))
-
-
-def _width(study: Study, model: RobustModel) -> int:
-    return 1 + sum(one.width for one in study.columns if one.column.name in model.columns)

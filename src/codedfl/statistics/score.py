@@ -6,12 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from codedfl.contract.models import NO_MODEL, StudyModel
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import ClassTarget, Study, StudyModel
+from codedfl.contract.study import ClassTarget, Study
 from codedfl.exact.ring import Ring
 from codedfl.statistics.gram import gram_planes
 from codedfl.statistics.products import principal_from, principal_length
-from codedfl.statistics.statistic import NOTHING, Statistic, register_statistic
+from codedfl.statistics.statistic import Statistic, register_statistic
 from codedfl.typing import Floats, Integers, Planes
 
 # Of the score of the second of two classes, from 0 to 1; what lies beyond counts at the ends. A server that lies sees
@@ -42,19 +43,16 @@ class Score(Statistic):
     """
 
     name: ClassVar[str] = "score"
-    takes_point: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "A server that lies sends another model, chosen so that the counts divide the held-out rows where it likes: in"
         f" {BINS} parts for two classes."
     )
-    no_noise: ClassVar[str] = "counts are exact"
 
-    def __init__(self, study: Study, point: Floats = NOTHING, model: StudyModel | None = None) -> None:
+    def _begin(self) -> None:
         """The components are checked as for products."""
-        super().__init__(study, point, model)
-        principal, theta = np.split(point, [principal_length(study)])
-        self._principal = principal_from(study, principal)
-        self._theta = theta.reshape(-1, len(study.target_limits))
+        principal, theta = np.split(self.point, [principal_length(self.study)])
+        self._principal = principal_from(self.study, principal)
+        self._theta = theta.reshape(-1, len(self.study.target.units))
 
     @classmethod
     def leaves(cls, study: Study) -> str:
@@ -66,11 +64,11 @@ class Score(Statistic):
         return f"{what}, for at most {study.most_points} model(s) of the server's choice"
 
     @classmethod
-    def point_length(cls, study: Study, model: StudyModel | None = None) -> int:
+    def point_length(cls, study: Study, model: StudyModel = NO_MODEL) -> int:
         """The length of principal components and Theta together."""
         del model
         rows = 1 + len(study.design_names) if study.features == "linear" else study.feature_count
-        return principal_length(study) + rows * len(study.target_limits)
+        return principal_length(study) + rows * len(study.target.units)
 
     @property
     def length(self) -> int:
@@ -94,20 +92,20 @@ class Score(Statistic):
         scores = self._scores(codes)
         if isinstance(self.study.target, ClassTarget):
             return ring.from_integers(class_counts(scores, target))
-        truth = self.study.target_design(target)[:, 0]
-        (step,), (zero,) = self.study.target_units
-        predicted = (self.study.target.labels().decode(scores) - zero) / step
+        truth = self.study.target.design(target)[:, 0]
+        unit = self.study.target_units
+        predicted = (self.study.target.labels().decode(scores) - unit.zero) / unit.step
         errors = np.rint(np.clip(truth - predicted, -self._most_error, self._most_error)).astype(np.int64)
         return gram_planes(ring, np.column_stack((np.ones_like(truth), truth, errors)))
 
     @property
     def _most_error(self) -> int:
-        return 2 * int(self.study.target_limits[0])
+        return 2 * int(self.study.target_units.limit[0])
 
     def _scores(self, codes: Integers) -> Floats:
         if self.study.features != "linear":
             return self.study.recipe(self._principal).scores(self._theta, self.study.matrix(codes))[0]
-        columns = self.study.design(codes) / self.study.design_limits
+        columns = self.study.design(codes) / self.study.units.limit
         return np.asarray(self._theta[0] + columns @ self._theta[1:])
 
 

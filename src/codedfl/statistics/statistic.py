@@ -16,26 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.contract.merging import Merged, merged_study, recoded
+from codedfl.contract.models import NO_MODEL, StudyModel
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import Study, StudyModel
+from codedfl.contract.study import Study
 from codedfl.data.columns import CategoryColumn
-from codedfl.errors import InvalidInput, MessageRefused, RangeExceeded
-from codedfl.exact.fixed_point import HEADROOM
+from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.ring import Ring
 from codedfl.protocol.messages import check_types, pack_list, unpack_list
 from codedfl.typing import Floats, Planes
 
 NOTHING: Floats = np.zeros(0)
 _FORMAT = "codedfl ask 2"
-_MOST_PLANES = 3
 
 
 class Statistic(ABC):
     """A vector of integers made of a device's rows.
 
     name: by which the server asks for it.
-    takes_point: whether the server chooses numbers that go into it. Such a choice may be a lie, so the study limits
-        how many of them a device ever answers (``Study.most_points``).
     of_model: whether it is asked for a ``[[model]]`` of the study, whose columns and keys it then has.
     shows: what the total can show about somebody at worst, for the screen on which a person approves the study.
     no_noise: why the statistic is refused in a study with noise; "" if it is not.
@@ -48,17 +45,16 @@ class Statistic(ABC):
     """
 
     name: ClassVar[str]
-    takes_point: ClassVar[bool] = False
     of_model: ClassVar[bool] = False
     shows: ClassVar[str]
-    no_noise: ClassVar[str]
+    no_noise: ClassVar[str] = "counts are exact"
 
-    def __init__(self, study: Study, point: Floats = NOTHING, model: StudyModel | None = None) -> None:
+    def __init__(self, study: Study, point: Floats = NOTHING, model: StudyModel = NO_MODEL) -> None:
         """``study`` has its rare levels merged already; ``point`` holds exactly ``point_length`` finite numbers.
 
-        model: the model of the study that it is asked for, None for the study's own statistics.
+        model: the model of the study that it is asked for; none for the study's own statistics.
         """
-        if self.of_model != (model is not None):
+        if self.of_model != (model is not NO_MODEL):
             raise InvalidInput(f"{self.name} must be asked for {'a model' if self.of_model else 'no model'}")
         expected = self.point_length(study, model)
         if point.shape != (expected,) or not np.isfinite(point).all():
@@ -66,6 +62,10 @@ class Statistic(ABC):
         self.study = study
         self.point = point
         self.model = model
+        self._begin()
+
+    def _begin(self) -> None:  # noqa: B027 - most kinds have nothing to make
+        """What a kind makes of its point and its model, or refuses of them, before anything is asked of it."""
 
     @classmethod
     @abstractmethod
@@ -73,7 +73,7 @@ class Statistic(ABC):
         """What leaves the device and how often, for the screen on which a person approves the study."""
 
     @classmethod
-    def point_length(cls, study: Study, model: StudyModel | None = None) -> int:
+    def point_length(cls, study: Study, model: StudyModel = NO_MODEL) -> int:
         """How many numbers the server sends along."""
         del study, model
         return 0
@@ -84,35 +84,13 @@ class Statistic(ABC):
         """How many integers a device sends."""
 
     @property
-    @abstractmethod
     def limit(self) -> int:
-        """No entry of a total over at most ``max_rows`` rows is larger in size."""
+        """No entry of a total over at most ``max_rows`` rows is larger in size: of counts, every row counts once."""
+        return self.study.max_rows
 
     @abstractmethod
     def planes(self, ring: Ring, rows: Snapshot) -> Planes:
         """The vector of one device as exact residues; ``rows`` has the codes of the merged study."""
-
-    def ring(self, divisor: int = 1) -> Ring:
-        """The smallest ring that holds every total eight times over, with primes that are 1 modulo ``divisor``."""
-        for planes in range(2, _MOST_PLANES + 1):
-            ring = Ring.for_group_sizes((divisor,), planes)
-            if HEADROOM * self.limit <= ring.modulus:
-                return ring
-        raise InvalidInput(self._too_large())
-
-    def read(self, ring: Ring, total: Planes) -> list[int]:
-        """The integers of a total; one beyond ``limit`` is an overflow or a lie, and is refused."""
-        integers = [int(one) for one in ring.to_integers(total).reshape(-1)]
-        largest = max(map(abs, integers), default=0)
-        if len(integers) != self.length or largest > self.limit:
-            raise RangeExceeded(
-                f"a total of {self.name} must be {self.length} integers of at most {self.limit},"
-                f" got {len(integers)} of up to {largest}: an overflow or a corrupted answer, not used"
-            )
-        return integers
-
-    def _too_large(self) -> str:
-        return f"max_rows must leave totals of {self.name} within the ring, got up to {self.limit}: give fewer"
 
 
 STATISTICS: dict[str, type[Statistic]] = {}
@@ -178,14 +156,14 @@ class Ask:
     def decode(cls, data: bytes, study: Study) -> Ask:
         """Refuses what does not follow from this study, before anything is built that is larger than the study."""
         n_levels = sum(len(getattr(one.column, "levels", "1")) for one in study.columns)
-        names = {"": None, **{one.name: one for one in study.models}}
+        models = (NO_MODEL, *study.models)
         lengths = (
             STATISTICS[name].point_length(study, model)
-            for model in names.values()
-            for name in (study.statistics if model is None else model.statistics)
-            if STATISTICS[name].of_model == (model is not None)
+            for model in models
+            for name in (study.statistics if model is NO_MODEL else model.statistics)
+            if STATISTICS[name].of_model == (model is not NO_MODEL)
         )
-        most = 8 * max(lengths) + 9 * (n_levels + len(study.columns)) + 4 * max(map(len, names))
+        most = 8 * max(lengths) + 9 * (n_levels + len(study.columns)) + 4 * max(len(one.name) for one in models)
         if len(data) > most + 128:
             raise MessageRefused(f"an ask must have at most {most + 128} bytes in this study, got {len(data)}")
         fields = unpack_list(data, "an ask", depth=3, most=8 + n_levels + len(study.columns))
@@ -229,8 +207,8 @@ def statistic_of(study: Study, ask: Ask) -> Statistic:
     if study.noise is not None and kind.no_noise:
         raise InvalidInput(f"{kind.name} must be left out with noise: {kind.no_noise}")
     merged = merged_study(study, ask.merged)
-    model = next((one for one in merged.models if one.name == ask.model), None)
-    if ask.model and (model is None or kind.name not in model.statistics):
+    model = next((one for one in merged.models if one.name == ask.model), NO_MODEL)
+    if ask.model and kind.name not in model.statistics:
         raise InvalidInput(f"{kind.name} must be asked for a model of the study that needs it, got {ask.model[:40]!r}")
     return kind(merged, ask.point, model)
 

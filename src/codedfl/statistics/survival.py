@@ -6,13 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.contract.models import StudyModel, SurvivalModel
+from codedfl.contract.models import NO_MODEL, StudyModel, SurvivalModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import NumberTarget, Study
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
-from codedfl.statistics.statistic import NOTHING, Statistic, register_statistic
+from codedfl.statistics.statistic import Statistic, register_statistic
 from codedfl.typing import Floats, Integers, Planes
 
 
@@ -20,19 +20,12 @@ class _Times(Statistic):
     """What both statistics have in common: groups, and the interval in which each time ends."""
 
     of_model: ClassVar[bool] = True
-    no_noise: ClassVar[str] = "counts are exact"
 
-    def __init__(self, study: Study, point: Floats = NOTHING, model: StudyModel | None = None) -> None:
-        super().__init__(study, point, model)
-        assert isinstance(model, SurvivalModel) and isinstance(study.target, NumberTarget)
-        self._survival, self._grid = model, study.target.grid
-        self._group = study.table_columns.names.index(model.columns[0])
-        self.n_groups = n_groups(study, model)
-
-    @property
-    def limit(self) -> int:
-        """Every row counts once."""
-        return self.study.max_rows
+    def _begin(self) -> None:
+        assert isinstance(self.model, SurvivalModel) and isinstance(self.study.target, NumberTarget)
+        self._survival, self._grid = self.model, self.study.target.grid
+        self._group = self.study.table_columns.names.index(self.model.columns[0])
+        self.n_groups = n_groups(self.study, self.model)
 
     def _placed(self, rows: Snapshot, times: Floats) -> tuple[Integers, Integers]:
         """Of each row the group, and the number of the interval in which its time ends: len(times) is beyond all."""
@@ -89,18 +82,17 @@ class Survival(_Times):
     """
 
     name: ClassVar[str] = "survival"
-    takes_point: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "How many people of a group are at risk before and after an interval, and so how many events it has. An honest"
         " server joins intervals in which few times end; one that lies joins none."
     )
 
-    def __init__(self, study: Study, point: Floats = NOTHING, model: StudyModel | None = None) -> None:
+    def _begin(self) -> None:
         """The point is zeros and ones."""
-        super().__init__(study, point, model)
-        if set(point.tolist()) - {0.0, 1.0} or not point.any():
+        super()._begin()
+        if set(self.point.tolist()) - {0.0, 1.0} or not self.point.any():
             raise InvalidInput("the point of survival must be 0 or 1 for each time, and 1 for some")
-        self._kept = np.array(self._survival.times)[point == 1.0]
+        self._kept = np.array(self._survival.times)[self.point == 1.0]
 
     @classmethod
     def leaves(cls, study: Study) -> str:
@@ -108,7 +100,7 @@ class Survival(_Times):
         return f"how many times of each group end with the event and without it, in joined intervals ({_named(study)})"
 
     @classmethod
-    def point_length(cls, study: Study, model: StudyModel | None = None) -> int:
+    def point_length(cls, study: Study, model: StudyModel = NO_MODEL) -> int:
         """One for each time."""
         del study
         assert isinstance(model, SurvivalModel)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -22,11 +22,11 @@ from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.comparing.results import Claim, Goal, Results, Took
 from codedfl_lab.report.arithmetic_page import arithmetic_headline, arithmetic_table, write_arithmetic_report
-from codedfl_lab.report.beyond_page import GOALS, goal_words, price_words
+from codedfl_lab.report.beyond_page import GOALS, PEER_HEADS, goal_words, peer_lines, price_words, scaling_lines
 from codedfl_lab.report.files import write_beyond_report, write_report
 from codedfl_lab.report.html import headline
 from codedfl_lab.report.noise_page import HEADINGS, noise_cells, write_noise_report
-from codedfl_lab.report.rows import span
+from codedfl_lab.report.rows import dataset_name, span
 from codedfl_lab.report.tables import comparison_table
 from codedfl_lab.reproduce.arithmetic import SMALL, ArithmeticResults, reproduce_arithmetic
 from codedfl_lab.reproduce.beyond import reproduce_beyond
@@ -139,10 +139,7 @@ def _show(screen: Screen, results: Found, folder: Path) -> None:
         _show_claims(screen, results.claims, arithmetic_headline(results))
     elif isinstance(results, NoiseResults):
         write_noise_report(folder, results)
-        shown = table(*HEADINGS)
-        for cells in noise_cells(results.rows):
-            shown.add_row(*cells)
-        screen.show(shown)
+        _show_lines(screen, HEADINGS, noise_cells(results.rows))
         _show_claims(screen, results.claims, "What this study set out to show:")
     elif results.name == BEYOND:
         write_beyond_report(folder, results)
@@ -151,6 +148,7 @@ def _show(screen: Screen, results: Found, folder: Path) -> None:
             screen.show(comparison_table(whole, experiment.headline_target, title=experiment.dataset))
             screen.say()
         _show_goals(screen, results.goals)
+        _show_sizes(screen, results)
         _show_claims(screen, results.claims, "What it rests on:")
     else:
         write_report(folder, results)
@@ -178,16 +176,38 @@ def _show_goals(screen: Screen, goals: Sequence[Goal]) -> None:
     shown.columns[0].no_wrap = False
     for goal in goals:
         fleet, scheme, rival = goal_words(goal)
-        wanted = "–" if goal.goal is None else f"{goal.goal:g}\n{goal.verdict}"
+        wanted = "–" if goal.goal is None else "\n".join((f"{goal.goal:g}", *goal.verdict.split(", ")))
         headline, *others = ["–" if one.speedup is None else number(one.speedup) for one in goal.prices]
         interval = span(goal.prices[0].low, goal.prices[0].high)
-        style = "bold red" if goal.verdict == "fails" else None
+        style = "bold red" if goal.verdict == "missed" else None
         said = Text(f"{fleet}: {scheme}\nagainst {rival}")
         shown.add_row(said, wanted, f"{headline}\n{interval}", *stacked(others), style=style)
     screen.sentence("What this study set out to reach, in times faster than a rival:")
     screen.show(shown)
     screen.sentence(GOALS)
-    screen.say()
+    verdicts = Counter(goal.verdict for goal in goals if goal.goal is not None)
+    counted = "; ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+    screen.sentence(f"Of {verdicts.total()} goals: {counted}.")
+
+
+def _show_sizes(screen: Screen, results: Results) -> None:
+    """Other sizes of the fleet, and other secure aggregation beside ours."""
+    for name in dict.fromkeys(row.dataset for row in results.scaling):
+        heads, lines = scaling_lines([row for row in results.scaling if row.dataset == name])
+        screen.say(f"\n{dataset_name(name)} on fleets of other sizes: times faster than conventional FL")
+        _show_lines(screen, heads, lines)
+    for name in dict.fromkeys(row.dataset for row in results.peers):
+        screen.say(f"\n{dataset_name(name)} beside other secure aggregation, one convention for all")
+        lines = peer_lines([row for row in results.peers if row.dataset == name])
+        _show_lines(screen, [head.replace(" ", "\n") for head in PEER_HEADS], lines, left=2)
+
+
+def _show_lines(screen: Screen, heads: Sequence[str], lines: Iterable[Sequence[str]], left: int = 1) -> None:
+    shown = table(*heads, left=left)
+    shown.columns[left - 1].no_wrap = False
+    for cells in lines:
+        shown.add_row(*map(Text, cells))
+    screen.show(shown)
 
 
 def _show_claims(screen: Screen, claims: Sequence[Claim], title: str) -> None:

@@ -34,6 +34,11 @@ Verdict = Literal["holds", "fails", "tie", "not judged"]
 
 *Not judged* is a claim without the rows it needs, or with fewer than three seeds.
 """
+GoalVerdict = Literal["met", "met, interval reaches below", "missed", "no goal"]
+"""What is said of a goal: whether the median over seeds reaches it, and if so whether its whole interval does.
+
+With fewer than three seeds there is no interval, so nothing is known of it.
+"""
 
 
 @dataclass(frozen=True)
@@ -273,7 +278,8 @@ class Goal:
     devices: the size of the fleet, which has the mix of the paper's.
     features: what it trains on: "rbf" is the paper's 2000 random features.
     rival_features: the same of the rival.
-    verdict: "holds" where the headline's median reaches the goal, else "fails"; "not judged" without a goal.
+    verdict: "met" where the headline's median and interval reach the goal, "met, interval reaches below" where only the
+        median does, "missed" where it does not; "no goal" without one.
     label: the scheme's parameters in words: the fastest of a few variants at the headline's price.
     time_s: median seconds to the target.
     prices: how many times faster at each price; the headline's first.
@@ -289,7 +295,7 @@ class Goal:
     devices: int = 25
     features: str = "rbf"
     rival_features: str = "rbf"
-    verdict: Verdict = "not judged"
+    verdict: GoalVerdict = "no goal"
     label: str = ""
     time_s: float | None = None
     prices: tuple[AtPrice, ...] = ()

@@ -9,22 +9,19 @@ byte for byte in every run.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypedDict, cast
+from typing import Any
 
 import matplotlib as mpl
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.backend_bases import RendererBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from codedfl.report.text import count
-from codedfl.typing import Floats
 from codedfl_lab.comparing.names import method_name
 
 INK = "#1b1f24"
@@ -136,15 +133,6 @@ def panels(figure: Figure, columns: int) -> list[Axes]:
     return list(figure.subplots(1, columns, sharey=True, squeeze=False)[0])
 
 
-def laid_out(figure: Figure) -> RendererBase:
-    """Settle the layout; what is placed in pixels comes after it."""
-    canvas = figure.canvas
-    assert isinstance(canvas, FigureCanvasAgg)
-    canvas.draw()  # type: ignore[no-untyped-call]
-    renderer: RendererBase = canvas.get_renderer()  # type: ignore[no-untyped-call]
-    return renderer
-
-
 def light_grid(axes: Axes) -> None:
     """Lines to read values by, behind the curves."""
     axes.grid(True, which="major", color=INK, alpha=0.1, linewidth=0.6)
@@ -163,34 +151,10 @@ def log_ticks(axis: Axis, text: Callable[[float], str] = count) -> None:
 
 
 def fixed_ticks(axes: Axes, values: Sequence[float]) -> None:
-    """Width ticks at these values only; what lies right of the last is room for names, so the axis ends there."""
+    """Width ticks at these values only."""
     axes.set_xticks(values)
     axes.xaxis.set_minor_locator(NullLocator())
     count_ticks(axes.xaxis)
-    axes.spines["bottom"].set_bounds(values[0], values[-1])
-
-
-class MarkStyle(TypedDict, total=False):
-    """How points are marked, and the line through them, in matplotlib's words."""
-
-    linestyle: Literal["-", "--", "none"]
-    marker: str
-    markersize: float
-    markerfacecolor: str
-    markeredgecolor: str
-    markeredgewidth: float
-
-
-def hollow(marker: str, size: float, width: float = 1.2) -> MarkStyle:
-    """A mark around what is drawn already."""
-    return {
-        "linestyle": "none",
-        "marker": marker,
-        "markersize": size,
-        "markerfacecolor": "none",
-        "markeredgecolor": INK,
-        "markeredgewidth": width,
-    }
 
 
 def title(axes: Axes, text: str) -> None:
@@ -227,61 +191,3 @@ def render_pdf(figure: Figure) -> bytes:
     pdf = io.BytesIO()
     figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
     return pdf.getvalue()
-
-
-GAP = 6.0  # points between a curve's end and a name beside it
-COLUMN = 3 * GAP  # points from the rightmost end to the column of names
-LINE = 1.35  # height of a line of text, in font sizes
-
-
-@dataclass(frozen=True, eq=False)
-class EndLabel:
-    """A name for the end of the curve through ``points`` (n x 2, data coordinates)."""
-
-    text: str
-    color: str
-    points: Floats
-
-
-def write_end_labels(figure: Figure, labels: Mapping[Axes, Sequence[EndLabel]], fontsize: float = 8.0) -> None:
-    """Write every name right of its curve, with a line back to it; the limits of the axes must be final."""
-    renderer = laid_out(figure)
-    for axes, of_panel in labels.items():
-        _write_column(axes, renderer, of_panel, fontsize)
-
-
-def _write_column(axes: Axes, renderer: RendererBase, labels: Sequence[EndLabel], fontsize: float) -> None:
-    points = 1.0 / cast(float, renderer.points_to_pixels(1.0))  # typed as whatever it is given
-    frame = axes.get_window_extent(renderer)
-    ends = points * np.array([axes.transData.transform(label.points[-1]) for label in labels]).reshape(-1, 2)
-    line = LINE * fontsize
-    heights = spread(ends[:, 1], line, points * frame.y0 + line / 2, points * frame.y1 - line / 2)
-    column = ends[:, 0].max(initial=0.0) + COLUMN
-    leader: dict[str, Any] = {"arrowstyle": "-", "lw": 0.6, "shrinkA": 1, "shrinkB": 2, "relpos": (0.0, 0.5)}
-    for label, end, height in zip(labels, ends, heights, strict=True):
-        axes.annotate(
-            label.text,
-            (float(label.points[-1, 0]), float(label.points[-1, 1])),
-            xytext=(column - end[0], height - end[1]),
-            textcoords="offset points",
-            va="center",
-            fontsize=fontsize,
-            color=label.color,
-            arrowprops={**leader, "color": label.color},
-            annotation_clip=False,
-        )
-
-
-def spread(wanted: Floats, gap: float, low: float, high: float) -> Floats:
-    """Heights near the ``wanted`` ones, in their order, ``gap`` apart and from ``low`` to ``high`` if there is room.
-
-    The nearest in the mean square: an isotonic regression of what is left when each has made room for those below it.
-    """
-    order = np.argsort(wanted, kind="stable")
-    below = gap * np.arange(len(wanted))
-    free = np.clip(wanted[order] - below, low, max(low, high - below[-1:].sum()))
-    heights = np.empty(len(wanted))
-    for place, name in enumerate(order):
-        means = (min(free[first:last].mean() for last in range(place + 1, len(free) + 1)) for first in range(place + 1))
-        heights[name] = below[place] + max(means)
-    return heights

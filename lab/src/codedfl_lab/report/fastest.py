@@ -19,14 +19,6 @@ from codedfl_lab.report.rows import by_time, entries_at, listed, split_of_gain, 
 BASELINE, PAPER_SCHEME = Conventional.name, CodedPadded.name
 
 
-def takes(entry: SchemeResult) -> str:
-    """Such as "takes 37.2 s, 38.6 times faster than conventional FL", or that it never gets there."""
-    median, faster = entry.time_to_target_s.median, entry.speedup_over_conventional.median
-    if median is None:
-        return "never gets there"
-    return f"takes {seconds(median)}" + (f", {times_faster(faster)} than conventional FL" if faster else "")
-
-
 def who_is_fastest(entries: Iterable[SchemeResult], goal: str) -> str:
     """Who is first, by how much and why, what its server sees, who never gets there; the table says who cannot run."""
     ranked = sorted((one for one in entries if one.reason is None), key=by_time)

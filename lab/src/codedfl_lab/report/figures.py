@@ -14,6 +14,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -147,7 +148,7 @@ def accuracy_figure(
 
 def _draw(axes: Axes, curve: Curve, look: Look, scale: float) -> Line2D:
     """``scale`` is of lines and markers."""
-    style: canvas.MarkStyle = {
+    style: dict[str, Any] = {
         "marker": look.marker,
         "markersize": (9.0 if look.marker == "*" else 6.5) * scale,  # a star has little area
         "markeredgecolor": PAPER,

@@ -19,6 +19,7 @@ from codedfl_lab.report.notes import notes_of
 from codedfl_lab.report.page import target_of
 from codedfl_lab.report.rows import (
     NOTHING,
+    Row,
     best_variants,
     by_time,
     entries_at,
@@ -178,31 +179,29 @@ def _scheme_sections(results: Results) -> str:
     target = headline_target(results)
     tables = []
     for index, (sharing, step) in enumerate(kinds(results.schemes)):
-        content = _scheme_table(results.schemes, target, sharing, step, results.score_name)
+        rows = rows_at(results.schemes, target, sharing, step, results.score_name)
+        content = scheme_table(rows, results.score_name)
         tables.append(web.details(f"sharing {sharing}, step {step}", content, is_open=index == 0))
     return web.section(f"Every scheme at {target_text(target, results.score_name)}", *tables)
 
 
-def _scheme_table(schemes: Sequence[SchemeResult], target: float, sharing: str, step: str, score_name: str) -> str:
-    heads = (
+def scheme_table(found: Sequence[Row], score_name: str) -> str:
+    """Rows of one target, convention and step; how much of the Gram matrix shows only where it was worked out."""
+    heads = [
         "scheme", "epochs to target", "time to target, s", "p5–p95 over latencies", "times faster", "solver × code",
         "95 % interval", "sharing, s", "epoch, s", f"final {score_name}", "server sees",
-    )  # fmt: skip
-    found = rows_at(schemes, target, sharing, step, score_name)
-    rows = [
-        (
-            [
-                row.name,
-                f"{row.epochs} ({row.seeds} seeds)" if row.seeds else row.epochs,
-                row.time, row.time_range, row.speedup, row.gain.replace(" ", "\u00a0"),
-                row.speedup_interval, row.sharing, row.epoch, row.final,
-                row.server_sees,
-            ],
-            "marked" if row.fastest else "",
-        )
-        for row in found
     ]  # fmt: skip
-    return web.table(heads, rows) + "".join(web.paragraph(text, "soft") for text in remarks(found))
+    counted = any(row.entry.gram_directions is not None for row in found)
+    rows: list[web.Line] = []
+    for row in found:
+        cells = [
+            row.name, f"{row.epochs} ({row.seeds} seeds)" if row.seeds else row.epochs,
+            row.time, row.time_range, row.speedup, row.gain.replace(" ", "\u00a0"),
+            row.speedup_interval, row.sharing, row.epoch, row.final, row.server_sees,
+        ]  # fmt: skip
+        rows.append((cells + [row.directions] * counted, "marked" if row.fastest else ""))
+    shown = web.table(heads + ["Gram directions"] * counted, rows, dense=counted)
+    return shown + "".join(web.paragraph(text, "soft") for text in remarks(found))
 
 
 def _targets_section(results: Results) -> str:
@@ -254,7 +253,7 @@ def _shuffled_section(results: Results) -> str:
     lead = (
         f"The same rows spread over the devices at random instead of sorted by label; sharing {sharing}, step {step}."
     )
-    content = _scheme_table(schemes, target, sharing, step, results.score_name)
+    content = scheme_table(rows_at(schemes, target, sharing, step, results.score_name), results.score_name)
     return web.section("Shuffled data", web.paragraph(lead), content)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from codedfl.files import write_bytes
 from codedfl.report.text import seconds
-from codedfl_lab.comparing.results import Claim, Results, Verdict
+from codedfl_lab.comparing.results import Claim, GoalVerdict, Results, Verdict
 from codedfl_lab.report.canvas import INK, PAPER
 from codedfl_lab.report.rows import NOTHING, percent
 
@@ -36,6 +36,12 @@ VERDICTS: dict[Verdict, Cell] = {
     "fails": Cell("✗ fails", "text fails"),
     "tie": Cell("= tie", "text open"),
     "not judged": Cell("– not judged", "text open"),
+}
+GOAL_VERDICTS: dict[GoalVerdict, Cell] = {
+    "met": Cell("✓ met", "text holds"),
+    "met, interval reaches below": Cell("✓ met, interval reaches below", "text holds"),
+    "missed": Cell("✗ missed", "text fails"),
+    "no goal": Cell(NOTHING, "text"),
 }
 
 
@@ -174,13 +180,11 @@ def matrix(
     *,
     text_columns: Collection[int] = (0,),
     dense: bool = False,
-    marked: Mapping[First, str] | None = None,
 ) -> str:
-    """A table with the columns that some row has; ``heads`` are of the first cells, ``marked`` has classes of rows."""
+    """A table with the columns that some row has; ``heads`` are of the first cells."""
     columns = list(dict.fromkeys(column for row in found.values() for column in row))
     rows: list[Line] = [
-        ([*first, *(row.get(column, NOTHING) for column in columns)], (marked or {}).get(first, ""))
-        for first, row in found.items()
+        ([*first, *(row.get(column, NOTHING) for column in columns)], "") for first, row in found.items()
     ]
     over = [("", len(heads))]
     over += [(text, len(list(same))) for text, same in itertools.groupby(text for text, _ in columns)]

@@ -27,8 +27,9 @@ _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 class Row:
     """One scheme at one target, times in virtual seconds.
 
-    ``gain`` has the two factors of the speed-up, the solver's and the code's. ``seeds`` says how many reached the
-    target and is empty where all did; ``fastest`` marks the shortest time.
+    ``gain`` has the two factors of the speed-up, the solver's and the code's. ``directions`` are those of the total
+    Gram matrix that the server learns; where it sees each gradient they are not at stake. ``seeds`` says how many
+    reached the target and is empty where all did; ``fastest`` marks the shortest time.
     """
 
     def __init__(self, entry: SchemeResult, score_name: str, *, first: bool) -> None:
@@ -47,6 +48,8 @@ class Row:
         final = entry.final_accuracy.median
         self.final = "diverges" if entry.diverged else NOTHING if final is None else score(final, score_name)
         self.server_sees = "total only" if entry.private else "each device"
+        directions = entry.gram_directions
+        self.directions = NOTHING if directions is None or not entry.private else count(directions)
         all_of_them = entry.seeds_reached == entry.seeds or not ran
         self.seeds = "" if all_of_them else f"{entry.seeds_reached} of {entry.seeds}"
         self.fastest = first and seconds.median is not None

@@ -8,21 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-from matplotlib.figure import Figure
 from rich.table import Table
 from rich.text import Text
 
 from codedfl.report.text import number, terminal_table
 from codedfl_lab.comparing.names import method_name
 from codedfl_lab.comparing.results import Results, SchemeResult
-from codedfl_lab.report import canvas
-from codedfl_lab.report.canvas import EndLabel, Pictures, look_of
+from codedfl_lab.report.canvas import Pictures
+from codedfl_lab.report.curves import curves_figure
 from codedfl_lab.report.rows import best_variants, by_time, entries_at, kinds, target_text
 
 WORDS = {"alpha": "α", "z": "z, the colluders borne", "D": "D, the devices", "d": "d, the features"}
 AT_ONCE = 5  # values beside each other that fit 80 characters
-ROOM = 0.45  # part of the picture's width, for names right of the curves
 
 Curve = dict[int, SchemeResult]
 
@@ -70,35 +67,15 @@ def _cell(row: SchemeResult) -> str:
 
 
 def sweep_figure(parameter: str, found: Sequence[Results]) -> Pictures:
-    """Median virtual time against the parameter; the height is logarithmic. What never gets there is left out."""
-
-    def draw(figure: Figure, _column: bool) -> None:
-        axes = figure.add_subplot()
-        labels, values = [], set()
-        for method, curve in curves_over(parameter, found).items():
-            look = look_of(*method)
-            values |= set(curve)
-            times = [(value, row.time_to_target_s.median) for value, row in curve.items()]
-            points = np.array([point for point in times if point[1] is not None], dtype=float).reshape(-1, 2)
-            if len(points):
-                axes.plot(*points.T, color=look.color, linestyle=look.dashes, linewidth=look.width, marker="o", ms=4)
-                labels.append(EndLabel(look.name, look.color, points))
-        first, last = min(values), max(values)
-        if first > 0 and last > 8 * first:
-            axes.set_xscale("log")
-            axes.set_xlim(first / 1.1, last * (last / first) ** (ROOM / (1 - ROOM)))
-        else:
-            axes.set_xlim(first - 0.03 * max(1, last - first), last + max(1, last - first) * ROOM / (1 - ROOM))
-        axes.set_yscale("log")
-        canvas.fixed_ticks(axes, sorted(values))
-        canvas.log_ticks(axes.yaxis)
-        canvas.light_grid(axes)
-        axes.set_xlabel(WORDS[parameter])
-        axes.set_ylabel(f"time to {_goal(found[0])}, virtual seconds")
-        canvas.title(axes, found[0].title)
-        canvas.write_end_labels(figure, {axes: labels})
-
-    return canvas.pictures(draw, (8.2, 5.0))
+    """Median virtual time against the parameter. What never gets there is left out."""
+    curves = {}
+    for method, curve in curves_over(parameter, found).items():
+        times = [(float(value), row.time_to_target_s.median) for value, row in curve.items()]
+        reached = [(value, median) for value, median in times if median is not None]
+        if reached:
+            curves[method] = reached
+    height = f"time to {_goal(found[0])}, virtual seconds"
+    return curves_figure({found[0].title: curves}, WORDS[parameter], height)
 
 
 def _goal(results: Results) -> str:

@@ -32,12 +32,12 @@ from codedfl_lab.comparing.results import (
     AtSize,
     Claim,
     Goal,
+    GoalVerdict,
     Price,
     Results,
     SchemeResult,
     Took,
     TraceRow,
-    Verdict,
     finite,
 )
 from codedfl_lab.comparing.timed_scheme import gram_directions
@@ -267,7 +267,7 @@ def _method(row: SchemeResult) -> Method:
 
 
 def judge(aim: Goal, timed: Mapping[Course, Timed]) -> Goal:
-    """With a figure at every price; the verdict is that of the headline's median."""
+    """With a figure at every price; the verdict is that of the headline's median and interval."""
     ours = timed[Course(aim.dataset, aim.devices, aim.features)][aim.scheme, aim.solver, aim.z]
     theirs = timed[Course(aim.dataset, aim.devices, aim.rival_features)][aim.rival, aim.rival_solver, None]
     prices = []
@@ -275,10 +275,10 @@ def judge(aim: Goal, timed: Mapping[Course, Timed]) -> Goal:
         found = times_faster(mine.seconds, other.seconds)
         ends = (found.median, found.low, found.high)
         prices.append(AtPrice(price, *(None if one is None else finite(one) for one in ends)))
-    reached = prices[0].speedup
-    verdict: Verdict = "not judged"
-    if aim.goal is not None and reached is not None:
-        verdict = "holds" if reached >= aim.goal else "fails"
+    verdict: GoalVerdict = "no goal"
+    if aim.goal is not None:
+        reached = [end is not None and end >= aim.goal for end in (prices[0].speedup, prices[0].low)]
+        verdict = "missed" if not reached[0] else "met" if reached[1] else "met, interval reaches below"
     time_s = ours[0].time_to_target_s.median
     return replace(aim, verdict=verdict, label=ours[0].label, time_s=time_s, prices=tuple(prices))
 

@@ -18,15 +18,17 @@ import numpy as np
 
 from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
 from codedfl.protocol.schemes.coded_padded import CodedPadded
+from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl.solve.registry import BLOCK_KRYLOV
+from codedfl.typing import Seconds
 from codedfl_lab.baselines.coded_secagg import CodedSecAgg
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.baselines.light_secagg import LightSecAgg
 from codedfl_lab.comparing.comparison import Entry, Settings, Trained
 from codedfl_lab.comparing.results import AtSize
 from codedfl_lab.comparing.timed_scheme import TimedScheme, Workload
-from codedfl_lab.costs.times import Conditions
+from codedfl_lab.costs.times import Conditions, Draws, epoch_end_times
 from codedfl_lab.reproduce.reproduce import as_the_paper
 
 CHUNK_BITS = 12_000  # a packet of 1 500 bytes, each with its own retransmissions
@@ -86,12 +88,17 @@ def _timed(
 ) -> Iterator[TimedScheme]:
     """Those that reach the last target, by the epochs of the trajectory that was trained."""
     size = at.fleet.n_devices
-    shape = at_size(size, trained, settings)[0].shape
-    for entry in entries:
-        epochs = trained.median_epochs(entry, settings.targets[-1])
-        if epochs is not None:
-            rng = np.random.default_rng([size, stream])
-            yield TimedScheme.on(entry.scheme, entry.solver, epochs, Workload(shape, at, _DRAWS), rng)
+    work = Workload(at_size(size, trained, settings)[0].shape, at, _DRAWS)
+    epochs = {one: trained.median_epochs(one, settings.targets[-1]) for one in entries}
+    drawn: dict[Scheme, tuple[Seconds, Seconds]] = {}  # one set of latencies serves every solver of a scheme
+    for entry, count in sorted(epochs.items(), key=lambda one: -(one[1] or 0)):
+        if count is not None and entry.scheme not in drawn:
+            draws = Draws(_DRAWS, np.random.default_rng([size, stream]))
+            drawn[entry.scheme] = epoch_end_times(entry.scheme, work.shape, at, count, draws)
+    for entry, count in epochs.items():
+        if count is not None:
+            start, ends = drawn[entry.scheme]
+            yield TimedScheme.of(entry.scheme, entry.solver, work, start, ends[:, :count])
 
 
 def _at_any_size(size: int) -> Iterator[Entry]:

@@ -6,8 +6,9 @@ number for number, from what its `definition` says: all devices must make the sa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Protocol, Self, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.errors import InvalidInput
@@ -76,18 +77,58 @@ class FeatureMap(Protocol):
     @classmethod
     def from_dict(cls, saved: Unchecked) -> Self: ...
 
+
+class NamedMap(FeatureMap, Protocol):
+    """A map for which a name and public numbers are enough; others are made of totals over devices, or of a file."""
+
     @classmethod
     def choose(cls, inputs: Preprocessing, choice: FeatureChoice) -> Self:
         """The map for columns scaled in this way."""
 
 
-FEATURE_MAPS: dict[str, type[FeatureMap]] = {}  # those that a name and public numbers are enough for
+_PLAIN: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "bool": bool, "str": str}
+
+
+@dataclass(frozen=True)
+class PlainMap:
+    """A map that is a few numbers and texts: the fields of its dataclass are all there is to it, in files too.
+
+    input_dim: scaled columns that it takes.
+    called: what errors call a saved one.
+    """
+
+    input_dim: int
+
+    kind: ClassVar[str]
+    called: ClassVar[str]
+
+    def definition(self) -> JsonObject:
+        """The kind and every field."""
+        values = {one.name: _PLAIN[str(one.type)](getattr(self, one.name)) for one in fields(self)}
+        return {"kind": self.kind, **values}
+
+    def to_dict(self) -> JsonObject:
+        """The definition alone."""
+        return self.definition()
+
+    @classmethod
+    def from_dict(cls, saved: Unchecked) -> Self:
+        """The map that ``to_dict`` described."""
+        try:
+            values = {one.name: _PLAIN[str(one.type)](saved[one.name]) for one in fields(cls)}
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(f"{cls.called} must be complete, got {error!r}") from error
+        return cls(**values)
+
+
+FEATURE_MAPS: dict[str, type[NamedMap]] = {}  # those that a name and public numbers are enough for
 _BY_KIND: dict[str, type[FeatureMap]] = {}
 
 Map = TypeVar("Map", bound=type[FeatureMap])
+Named = TypeVar("Named", bound=type[NamedMap])
 
 
-def register_feature_map(feature_map: Map) -> Map:
+def register_feature_map(feature_map: Named) -> Named:
     """Make a class known by its ``name`` and ``kind``; serves as a decorator."""
     register_kind(feature_map)
     FEATURE_MAPS[feature_map.name] = feature_map

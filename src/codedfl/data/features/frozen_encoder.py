@@ -25,10 +25,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from codedfl.checks import check_matrix
-from codedfl.data.features.feature_map import FeatureChoice, register_kind
-from codedfl.data.preprocessing import Preprocessing
+from codedfl.data.features.feature_map import PlainMap, register_kind
 from codedfl.errors import InvalidInput
-from codedfl.typing import Floats, JsonObject, Rows, Unchecked
+from codedfl.typing import Floats, Rows
 
 ENCODERS_VARIABLE = "CODEDFL_ENCODERS"
 _BLOCK = 256  # rows at a time: what an encoder of images holds of each row may be a thousand times the row
@@ -37,7 +36,7 @@ _TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64}
 
 @register_kind
 @dataclass(frozen=True)
-class FrozenEncoder:
+class FrozenEncoder(PlainMap):
     """x -> what the encoder makes of x, clipped to [-bound, bound].
 
     n_features: the number of outputs per row, in any shape; no constant is among them unless the encoder gives one.
@@ -46,13 +45,13 @@ class FrozenEncoder:
         or rows x any shape of as many numbers (images); its first output is taken.
     """
 
-    input_dim: int
     n_features: int
     bound: float
     encoder: str
 
     name: ClassVar[str] = "onnx"
     kind: ClassVar[str] = "frozen-encoder"
+    called: ClassVar[str] = "a saved encoder"
 
     def __post_init__(self) -> None:
         for name in ("input_dim", "n_features"):
@@ -62,12 +61,6 @@ class FrozenEncoder:
             raise InvalidInput(f"bound must be a positive number, got {self.bound}")
         if not re.fullmatch("[0-9a-f]{64}", self.encoder):
             raise InvalidInput(f"encoder must be a SHA-256 of 64 hexadecimal digits, got {self.encoder!r}")
-
-    @classmethod
-    def choose(cls, inputs: Preprocessing, choice: FeatureChoice) -> FrozenEncoder:
-        """A name is not enough."""
-        del inputs, choice
-        raise InvalidInput(f"features {cls.name} must be made of a file's hash, a count and a bound: take a study")
 
     @cached_property
     def _session(self) -> Any:
@@ -146,30 +139,6 @@ class FrozenEncoder:
                 stacklevel=2,
             )
         return np.clip(features, -self.bound, self.bound, out=features)
-
-    def definition(self) -> JsonObject:
-        """What makes the map: the file by its hash."""
-        return {
-            "kind": self.kind,
-            "input_dim": int(self.input_dim),
-            "n_features": int(self.n_features),
-            "bound": float(self.bound),
-            "encoder": self.encoder,
-        }
-
-    def to_dict(self) -> JsonObject:
-        """The definition alone: a model file does not carry the encoder."""
-        return self.definition()
-
-    @classmethod
-    def from_dict(cls, saved: Unchecked) -> FrozenEncoder:
-        """The map that ``to_dict`` described."""
-        try:
-            sizes = int(saved["input_dim"]), int(saved["n_features"])
-            bound, encoder = float(saved["bound"]), str(saved["encoder"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidInput(f"a saved encoder must be complete, got {error!r}") from error
-        return cls(*sizes, bound, encoder)
 
 
 def _first_line(error: Exception) -> str:

@@ -1,20 +1,22 @@
 """The columns themselves as features: linear regression without a kernel."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from codedfl.checks import check_matrix
-from codedfl.data.features.feature_map import FeatureChoice, register_feature_map
+from codedfl.data.features.feature_map import FeatureChoice, PlainMap, register_feature_map
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.errors import InvalidInput
-from codedfl.typing import Floats, JsonObject, Rows, Unchecked
+from codedfl.typing import Floats, Rows
 
 
 @register_feature_map
 @dataclass(frozen=True)
-class LinearFeatures:
+class LinearFeatures(PlainMap):
     """x -> x, with a constant column in front if intercept: linear regression without a kernel.
 
     bound: public bound on |x|, that of the preprocessing (1, or 4 after standardisation).
@@ -22,12 +24,12 @@ class LinearFeatures:
         `free_intercept`.
     """
 
-    input_dim: int
     bound: float
     intercept: bool = True
 
     name: ClassVar[str] = "linear"
     kind: ClassVar[str] = "linear"
+    called: ClassVar[str] = "saved linear features"
 
     def __post_init__(self) -> None:
         if self.input_dim < 1:
@@ -36,7 +38,7 @@ class LinearFeatures:
             raise InvalidInput(f"bound must be a positive number, got {self.bound}")
 
     @classmethod
-    def choose(cls, inputs: Preprocessing, choice: FeatureChoice) -> "LinearFeatures":
+    def choose(cls, inputs: Preprocessing, choice: FeatureChoice) -> LinearFeatures:
         return cls(inputs.n_columns, inputs.bound, choice.intercept)
 
     @property
@@ -66,22 +68,3 @@ class LinearFeatures:
         freed = theta.copy()
         freed[0] *= (constant + regularisation) / constant
         return freed
-
-    def definition(self) -> JsonObject:
-        return {
-            "kind": self.kind,
-            "input_dim": int(self.input_dim),
-            "bound": float(self.bound),
-            "intercept": bool(self.intercept),
-        }
-
-    def to_dict(self) -> JsonObject:
-        return self.definition()
-
-    @classmethod
-    def from_dict(cls, saved: Unchecked) -> "LinearFeatures":
-        try:
-            input_dim, bound, intercept = int(saved["input_dim"]), float(saved["bound"]), bool(saved["intercept"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidInput(f"saved linear features must be complete, got {error!r}") from error
-        return cls(input_dim, bound, intercept)

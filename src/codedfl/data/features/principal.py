@@ -14,9 +14,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from codedfl.checks import check_matrix
-from codedfl.data.features.feature_map import FeatureChoice, register_kind
+from codedfl.data.features.feature_map import register_kind
 from codedfl.data.features.random_fourier import RandomFourierFeatures
-from codedfl.data.preprocessing import Preprocessing
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, JsonObject, Rows, Unchecked
 
@@ -78,12 +77,6 @@ class PrincipalFourierFeatures:
             )
         if not (np.isfinite(centre).all() and np.isfinite(components).all()):
             raise InvalidInput("centre and components must be finite, got other values")
-
-    @classmethod
-    def choose(cls, inputs: Preprocessing, choice: FeatureChoice) -> PrincipalFourierFeatures:
-        """A name is not enough."""
-        del inputs, choice
-        raise InvalidInput(f"features {cls.name} must be made of a covariance summed over devices: take a study")
 
     @property
     def input_dim(self) -> int:

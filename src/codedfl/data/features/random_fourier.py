@@ -3,14 +3,16 @@
 The numbers are those of scikit-learn's `RBFSampler`, drawn here by numpy alone: a device need not import scikit-learn.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from codedfl.checks import check_matrix
-from codedfl.data.features.feature_map import FeatureChoice, register_feature_map
+from codedfl.data.features.feature_map import FeatureChoice, PlainMap, register_feature_map
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, JsonObject, Rows, Unchecked
@@ -45,7 +47,7 @@ def default_gamma(input_dim: int, width: float = 1.0) -> float:
 
 @register_feature_map
 @dataclass(frozen=True)
-class RandomFourierFeatures:
+class RandomFourierFeatures(PlainMap):
     """x -> sqrt(2/d) cos(x W + b), the same numbers as `RBFSampler(n_components, gamma, random_state=seed)`.
 
     n_components: d; more follow the kernel more closely, at a cost of d^2 per device.
@@ -54,13 +56,13 @@ class RandomFourierFeatures:
     seed: public, the same on all devices.
     """
 
-    input_dim: int
     n_components: int
     gamma: float
     seed: int
 
     name: ClassVar[str] = "rbf"
     kind: ClassVar[str] = "random-fourier"
+    called: ClassVar[str] = "saved random Fourier features"
 
     def __post_init__(self) -> None:
         for name, value in (("input_dim", self.input_dim), ("n_components", self.n_components)):
@@ -72,7 +74,7 @@ class RandomFourierFeatures:
             raise InvalidInput(f"seed must be between 0 and {_GREATEST_SEED}, got {self.seed}")
 
     @classmethod
-    def choose(cls, inputs: Preprocessing, choice: FeatureChoice) -> "RandomFourierFeatures":
+    def choose(cls, inputs: Preprocessing, choice: FeatureChoice) -> RandomFourierFeatures:
         gamma = default_gamma(inputs.n_columns, inputs.width) if choice.gamma is None else choice.gamma
         return cls(inputs.n_columns, choice.n_features, gamma, choice.seed)
 
@@ -106,15 +108,6 @@ class RandomFourierFeatures:
             np.clip(rows, -self.bound, self.bound, out=rows)
         return features
 
-    def definition(self) -> JsonObject:
-        return {
-            "kind": self.kind,
-            "input_dim": int(self.input_dim),
-            "n_components": int(self.n_components),
-            "gamma": float(self.gamma),
-            "seed": int(self.seed),
-        }
-
     def to_dict(self) -> JsonObject:
         """What makes the map, and a fingerprint of the 12 MB of weights (at 784 x 2000) that it makes."""
         return {**self.definition(), "fingerprint": self._fingerprint()}
@@ -126,14 +119,13 @@ class RandomFourierFeatures:
         return [float(group.mean()) for group in np.array_split(cosines, min(_FINGERPRINT_LENGTH, len(cosines)))]
 
     @classmethod
-    def from_dict(cls, saved: Unchecked) -> "RandomFourierFeatures":
+    def from_dict(cls, saved: Unchecked) -> Self:
+        """The map that ``to_dict`` described, if numpy draws it alike on this machine."""
+        made = super().from_dict(saved)
         try:
-            sizes = int(saved["input_dim"]), int(saved["n_components"])
-            gamma, seed = float(saved["gamma"]), int(saved["seed"])
             expected = np.asarray(saved["fingerprint"], dtype=np.float64)
         except (KeyError, TypeError, ValueError) as error:
-            raise InvalidInput(f"saved random Fourier features must be complete, got {error!r}") from error
-        made = cls(*sizes, gamma, seed)
+            raise InvalidInput(f"{cls.called} must be complete, got {error!r}") from error
         got = np.asarray(made._fingerprint())
         if got.shape != expected.shape or not np.allclose(got, expected, rtol=0, atol=_FINGERPRINT_TOLERANCE):
             raise InvalidInput(

@@ -19,10 +19,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from codedfl.checks import check_matrix
-from codedfl.data.features.feature_map import FeatureChoice, register_feature_map
+from codedfl.data.features.feature_map import FeatureChoice, PlainMap, register_feature_map
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.errors import InvalidInput
-from codedfl.typing import Floats, JsonObject, Rows, Unchecked
+from codedfl.typing import Floats, Rows
 
 _ANGLES = 8  # what kymatio's wavelets are made for
 _LEAST_SIDE = 4
@@ -33,7 +33,7 @@ _BLOCK = 256  # rows at a time: a row makes hundreds of pictures
 
 @register_feature_map
 @dataclass(frozen=True)
-class WaveletScattering:
+class WaveletScattering(PlainMap):
     """x -> 1 and the scattering coefficients of x as a square picture, each order times 4 to its power.
 
     input_dim: pixels, a square number and at least 16.
@@ -41,12 +41,12 @@ class WaveletScattering:
     scales: J of 2^J pixels, over which coefficients are means; at least 1. More are fewer features and less place.
     """
 
-    input_dim: int
     input_bound: float
     scales: int
 
     name: ClassVar[str] = "scattering"
     kind: ClassVar[str] = "wavelet-scattering"
+    called: ClassVar[str] = "saved scattering features"
 
     def __post_init__(self) -> None:
         if self.side**2 != self.input_dim or self.side < _LEAST_SIDE:
@@ -104,21 +104,3 @@ class WaveletScattering:
             features[start : start + _BLOCK, 1:] = (scattering(rows) * weights).reshape(len(rows), -1)
         # What the ring's range is proved from, whatever the last bits of a transform are.
         return np.clip(features, -self.bound, self.bound, out=features)
-
-    def definition(self) -> JsonObject:
-        return {
-            "kind": self.kind,
-            "input_dim": int(self.input_dim),
-            "input_bound": float(self.input_bound),
-            "scales": int(self.scales),
-        }
-
-    def to_dict(self) -> JsonObject:
-        return self.definition()
-
-    @classmethod
-    def from_dict(cls, saved: Unchecked) -> WaveletScattering:
-        try:
-            return cls(int(saved["input_dim"]), float(saved["input_bound"]), int(saved["scales"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidInput(f"saved scattering features must be complete, got {error!r}") from error
