@@ -14,6 +14,8 @@ from codedfl_lab.cli import inputs as inputs_module
 CASES = {
     "train": "Missing argument 'DATA'.",
     "nonsense": "No such command 'nonsense'.",
+    "plan study.toml": "DATA must be a data set or a table, got 'study.toml': a study has its scheme in it, and is"
+    " timed on a fleet by codedfl study rehearse study.toml --tables FOLDER --fleet NAME",
     "train digits --solver magic": "solver must be one of gd, nesterov, cg, block-krylov, closed-form, got 'magic'",
     "train digits --solver closed-form": "solver must do without X'X itself, which this scheme does not reveal, got"
     " closed-form",

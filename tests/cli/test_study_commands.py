@@ -202,13 +202,18 @@ def test_a_folder_of_ugly_tables_is_looked_at_as_a_whole(run: Run, clinics: Path
     assert found.stdout.splitlines()[-1] == "3 of 6 tables can take part, with 180 rows"
     text = Path("study.toml").read_text()
     codes = text.replace('name = "crp"\n', 'name = "crp"\nmissing_codes = ["<5", -9]\n')
-    Path("codes.toml").write_text(codes)
+    Path("codes.toml").write_text(codes.replace("held_out = 0.2", "held_out = 0.0"))
     assert run("study", "check", "codes.toml", clinics / "odd.csv").stdout.splitlines()[-1] == (
         "odd.csv: 40 rows, can take part"
     )
     (clinics / "torn.csv").unlink()
-    rehearsed = run("study", "rehearse", "study.toml", "--tables", clinics)
-    assert f"empty would refuse: {NO_ROWS}\n" in rehearsed.stderr
+    rehearsed = run("study", "rehearse", "codes.toml", "--tables", clinics)
+    assert "note: without rows, so they only help: empty\n" in rehearsed.stderr
+    assert "empty would refuse" not in rehearsed.stderr and "4 of 4 in 1 pod" in rehearsed.stdout
+    Path("keys.txt").write_text("".join(run("key", path.stem).stdout for path in sorted(clinics.iterdir())))
+    assert run("roster", "new", "keys.txt").exit_code == 0
+    owners = run("study", "rehearse", "codes.toml", "--tables", clinics, "--roster", "roster.toml")
+    assert f"empty would refuse: {NO_ROWS}\n" in owners.stderr
     drafted = run("study", "new", clinics, "--target", "days", "--out", "all.toml", "--drop", "age", "--drop", "sex")
     assert drafted.exit_code == 0
     assert [one.column.name for one in load_study("all.toml").columns] == ["crp"], "both are dropped"

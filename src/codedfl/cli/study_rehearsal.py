@@ -91,7 +91,10 @@ def rehearse_study(
             screen.remark(f"note: no table files, so left out of {tables}: {', '.join(others)}")
     else:
         parts = dealt_out(read_file(tables), devices or study.least_participants, rng)
-    roster = made_up_roster(study, parts) if roster_file is None else load_roster(roster_file)
+    empty = [name for name, part in parts.items() if not len(part)]
+    roster = made_up_roster(study, parts, empty) if roster_file is None else load_roster(roster_file)
+    if helping := set(empty) & set(roster.helpers):
+        screen.remark(f"note: without rows, so they only help: {', '.join(sorted(helping))}")
     rehearsed = Rehearsed(study, roster)
     refusals = rehearsed.approve(parts, Policy() if policy_file is None else load_policy(policy_file))
     for name, reason in refusals.items():

@@ -69,10 +69,10 @@ class Rehearsal:
     epochs: int
 
 
-def made_up_roster(study: Study, names: Iterable[str]) -> Roster:
+def made_up_roster(study: Study, names: Iterable[str], helpers: Iterable[str] = ()) -> Roster:
     """The roster of a rehearsal: these devices with made-up keys, in pods as ``codedfl roster new`` drafts them."""
     keys = {name: Identity(rehearsal_key(name)).public for name in names}
-    return Roster.draft(keys, study.colluders, honest=study.honest)
+    return Roster.draft(keys, study.colluders, tuple(helpers), honest=study.honest)
 
 
 class Rehearsed:
@@ -100,12 +100,13 @@ class Rehearsed:
         with TemporaryDirectory() as folder:
             for name, table in tables.items():
                 device = DeviceFolder(Path(folder) / name, rehearsal_key(name))
-                party = (name, self._identities[name].public, table, device)
+                helps = not len(table) and name in self.roster.helpers
+                party = (name, self._identities[name].public, None if helps else table, device)
                 try:
                     approve(self.study, self.roster, *party, who="a rehearsal", when="now", policy=policy)
                 except InvalidInput as error:
                     refusals[name] = str(error)
-                else:
+                if not helps and name not in refusals:
                     self.snapshots[name] = device.frozen(self.study.digest())
         return refusals
 

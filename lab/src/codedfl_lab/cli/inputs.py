@@ -84,7 +84,12 @@ class Inputs:
 
 
 def load_data(screen: Screen, name: str, options: DataOptions) -> Dataset:
-    """The data set or table of this name, with progress while it is fetched."""
+    """The data set or table of this name, with progress while it is fetched; a study is sent where it is timed."""
+    if name.endswith(".toml"):
+        raise InvalidInput(
+            f"DATA must be a data set or a table, got {name!r}: a study has its scheme in it, and is timed on a fleet"
+            f" by codedfl study rehearse {name} --tables FOLDER --fleet NAME"
+        )
     with screen.fetching() as progress:
         reading = TableReading(
             label=options.label,
