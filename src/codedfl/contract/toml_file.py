@@ -6,6 +6,7 @@ Every key that nobody reads is refused: in an agreement a misspelt wish must not
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -47,19 +48,12 @@ SECTIONS: dict[str, dict[str, str]] = {
     "training": {"solver": "solver", "epochs": "epochs", "regularisation": "regularisation"},
     "result": {name: name for name in ("held_out", "inference", "most_clipped")},
 }
-_TYPES: dict[str, type] = {
-    **dict.fromkeys(("name", "purpose", "id", "formula", "features", "encoder", "roster", "server_key", "solver"), str),
-    **dict.fromkeys(("gamma", "encoder_bound", "held_out", "most_clipped"), float),
-    **dict.fromkeys(("inference", "complete_cases", "site_effects"), bool),
-}
 COLUMN_KEYS = {
     "number": ("name", "kind", "range", "step", "scale", "missing", "indicator", "missing_codes", "in_model"),
     "category": ("name", "kind", "levels", "missing", "other", "missing_codes", "in_model"),
     "derived": ("name", "kind", "factors", "range", "step", "scale"),
 }
 _MATRIX = ("columns", "range", "step")
-_WEIGHT = "regularisation"
-_NOISE: dict[str, type] = {"epsilon": float, "delta": float, "honest": int, "clip_norm": float}
 _REQUIRED = ("name", "max_rows", "max_rows_per_device", "least_participants")
 
 
@@ -126,17 +120,14 @@ def _study(content: Unchecked) -> Study:
         raise InvalidInput(f"format must be {FORMAT!r}, got {said_format!r}")
     others = {"format", "column", "matrix", "target", "model", "noise"}
     _known("the file", content, {*others, *SECTIONS[""], *filter(None, SECTIONS)})
-    said: dict[str, Any] = {}
+    types, said = {one.name: str(one.type) for one in fields(Study)}, dict[str, Any]()
     for section, keys in SECTIONS.items():
         part = _section(content, section) if section in content else {} if section else content
         if section:
             _known(f"[{section}]", part, set(keys))
         for key, name in keys.items():
             if key in part:
-                what = f"{section}.{key}" if section else key
-                said[name] = (
-                    _weight(what, part[key]) if key == _WEIGHT else _typed(what, part[key], _TYPES.get(name, int))
-                )
+                said[name] = _value(f"{section}.{key}" if section else key, part[key], types[name])
     for name in _REQUIRED:
         if name not in said:
             raise InvalidInput(f"{name} must be said, got nothing")
@@ -170,132 +161,116 @@ def _sections(content: Unchecked, name: str) -> list[Unchecked]:
 
 def _noise(said: Unchecked) -> Budget:
     """[noise] with epsilon and honest, and delta and clip_norm if they are not to be the usual."""
-    _known("[noise]", said, set(_NOISE))
+    _known("[noise]", said, {one.name for one in fields(Budget)})
     for key in ("epsilon", "honest"):
         if key not in said:
             raise InvalidInput(f"noise.{key} must be said, got nothing")
-    return Budget(**{key: _typed(f"noise.{key}", said[key], kind) for key, kind in _NOISE.items() if key in said})
+    return Budget(**_fields(Budget, said, before="noise."))
 
 
 def _model(said: Unchecked) -> StudyModel:
-    name = _typed("name of a model", said.get("name"), str)
+    name = _value("name of a model", said.get("name"), "str")
     kind = said.get("kind", SubModel.kind)
     if not isinstance(kind, str) or kind not in MODELS:
         raise InvalidInput(f"kind of the model {name!r} must be {' or '.join(sorted(MODELS))}, got {kind!r:.80}")
-    keys = {one.name: str(one.type) for one in fields(MODELS[kind])}
-    _known(f"model {name!r}", said, {"kind", *keys})
-    columns = _texts(f"columns of the model {name!r}", said.get("columns"))
-    rest = {key: _key(f"{key} of the model {name!r}", said[key], keys[key]) for key in keys if key in said}
-    return MODELS[kind](**{**rest, "name": name, "columns": columns})
-
-
-def _key(what: str, value: Any, kind: str) -> Any:
-    """A value of the type that a field of a model has."""
-    if kind == "tuple[float, ...]":
-        if not isinstance(value, list):
-            raise InvalidInput(f"{what} must be a list of numbers, got {value!r:.80}")
-        return tuple(_typed(what, one, float) for one in value)
-    if kind == "float | str":
-        return _weight(what, value)
-    types: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool}
-    return _texts(what, value) if kind == "tuple[str, ...]" else _typed(what, value, types[kind])
+    _known(f"model {name!r}", said, {"kind", *(one.name for one in fields(MODELS[kind]))})
+    return MODELS[kind](**_fields(MODELS[kind], {"columns": None, **said}, after=f" of the model {name!r}"))
 
 
 def _matrix(said: Unchecked) -> tuple[StudyColumn, ...]:
     """Pixels and the like: number columns x0, x1, ... of one range and step, not scaled by their moments."""
     _known("[matrix]", said, set(_MATRIX))
-    count = _typed("matrix.columns", said.get("columns"), int)
+    count = _value("matrix.columns", said.get("columns"), "int")
     if not 1 <= count <= _MOST_COLUMNS:
         raise InvalidInput(f"matrix.columns must be between 1 and {_MOST_COLUMNS}, got {count}")
-    ends = _range("matrix.range", said.get("range"))
     if "step" not in said:
         raise InvalidInput(no_step("[matrix]"))
-    step = _typed("matrix.step", said["step"], float)
-    return tuple(StudyColumn(NumberColumn(f"x{place}"), ends, step, "range") for place in range(count))
+    grid = _fields(StudyColumn, {"range": None, **said}, before="matrix.")
+    return tuple(StudyColumn(NumberColumn(f"x{place}"), **grid, scale="range") for place in range(count))
 
 
 def _column(said: Unchecked, usual_scale: str) -> StudyColumn:
-    name = _typed("name of a column", said.get("name"), str)
+    name = _value("name of a column", said.get("name"), "str")
     kind = said.get("kind")
     if not isinstance(kind, str) or kind not in COLUMN_KEYS:
         raise InvalidInput(f"kind of column {name!r} must be {' or '.join(COLUMN_KEYS)}, got {kind!r}")
     _known(f"column {name!r}", said, set(COLUMN_KEYS[kind]))
-    in_model = _typed(f"in_model of column {name!r}", said.get("in_model", True), bool)
-    codes = f"missing_codes of column {name!r}"
+    of = f" of column {name!r}"
     if kind == "category":
-        levels = _texts(f"levels of column {name!r}", said.get("levels"))
-        rest = {key: _typed(f"{key} of column {name!r}", said[key], str) for key in ("missing", "other") if key in said}
-        texts = tuple(map(as_text, _codes(codes, said)))
-        return StudyColumn(CategoryColumn(name, levels, **rest, missing_codes=texts, in_model=in_model))
-    missing = _optional(f"missing of column {name!r}", said, "missing", float)
-    indicator = _typed(f"indicator of column {name!r}", said.get("indicator", True), bool)
-    ends = _range(f"range of column {name!r}", said["range"]) if "range" in said else None
-    step = _optional(f"step of column {name!r}", said, "step", float)
-    scale = _typed(f"scale of column {name!r}", said.get("scale", usual_scale), str)
-    if kind == "derived":
-        return StudyColumn(DerivedColumn(name, factors=_factors(name, said.get("factors"))), ends, step, scale)
-    return StudyColumn(NumberColumn(name, missing, indicator, _codes(codes, said), in_model), ends, step, scale)
-
-
-def _factors(name: str, value: Any) -> tuple[Factor, ...]:
-    if not isinstance(value, list) or not 1 <= len(value) <= _MOST_FACTORS:
-        raise InvalidInput(f"factors of column {name!r} must be a list of 1 to {_MOST_FACTORS}, got {value!r:.80}")
-    return tuple(map(Factor.from_dict, value))
-
-
-def _codes(what: str, said: Unchecked) -> tuple[str | float, ...]:
-    """What stands for a gap: texts or numbers."""
-    value = said.get("missing_codes", [])
-    if not isinstance(value, list) or not all(type(one) in (str, int, float) and one == one for one in value):
-        raise InvalidInput(f"{what} must be a list of numbers or texts, got {value!r:.80}")
-    return tuple(one if isinstance(one, str) else _typed(what, one, float) for one in value)
+        codes = _value(f"missing_codes{of}", said.get("missing_codes", []), _CODES)  # a level is written as a text
+        said = {"levels": None, **said, "missing_codes": [as_text(one) for one in codes]}
+        return StudyColumn(CategoryColumn(**_fields(CategoryColumn, said, after=of)))
+    grid = _fields(StudyColumn, {"scale": usual_scale, **said}, after=of)
+    made = DerivedColumn if kind == "derived" else NumberColumn
+    return StudyColumn(
+        made(**_fields(made, said if made is NumberColumn else {"factors": None, **said}, after=of)), **grid
+    )
 
 
 def _target(said: Unchecked) -> NumberTarget | ClassTarget:
-    name = _typed("name of the target", said.get("name"), str)
+    name = _value("name of the target", said.get("name"), "str")
     _known("[target]", said, {"name", "range", "step", "classes", "missing_codes"})
-    what = f"missing_codes of the target {name!r}"
-    codes = _codes(what, said)
+    of = f" of the target {name!r}"
     if ("range" in said) == ("classes" in said) or {"step", "classes"} <= set(said):
         raise InvalidInput(f"the target {name!r} must have either a range and a step, or classes")
+    if "range" in said and "step" not in said:
+        raise InvalidInput(no_step(f"the target {name!r}"))
     if "range" in said:
-        ends = _range(f"range of the target {name!r}", said["range"])
-        if "step" not in said:
-            raise InvalidInput(no_step(f"the target {name!r}"))
-        return NumberTarget(name, ends, _typed(f"step of the target {name!r}", said["step"], float), codes)
+        return NumberTarget(**_fields(NumberTarget, said, after=of))
     classes = said["classes"]
-    if isinstance(classes, list) and classes and all(type(one) is int and abs(one) < 2**53 for one in classes):
-        return ClassTarget(name, tuple(classes), codes)
-    return ClassTarget(name, _texts(f"classes of the target {name!r}", classes), codes)
+    if not isinstance(classes, list) or not classes or not all(type(c) is int and abs(c) < 2**53 for c in classes):
+        classes = _value(f"classes{of}", classes, "tuple[str, ...]")
+    return ClassTarget(name, tuple(classes), _value(f"missing_codes{of}", said.get("missing_codes", []), _CODES))
 
 
-def _range(what: str, value: Any) -> tuple[float, float]:
-    if not isinstance(value, list) or len(value) != 2:
-        raise InvalidInput(f"{what} must be [low, high], got {value!r}")
-    return _typed(what, value[0], float), _typed(what, value[1], float)
+# -- values by the types of fields
+def _fields(kind: type, said: Unchecked, before: str = "", after: str = "") -> dict[str, Any]:
+    """What a section says of the fields of a dataclass, each of its field's type; errors name it between two texts."""
+    return {
+        one.name: _value(f"{before}{one.name}{after}", said[one.name], str(one.type))
+        for one in fields(kind)
+        if one.name in said
+    }
 
 
-def _texts(what: str, value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise InvalidInput(f"{what} must be a list of texts, got {value!r}")
-    return tuple(value)
+_PLAIN: dict[str, tuple[type, str]] = {
+    "str": (str, "text"),
+    "int": (int, "a whole number"),
+    "float": (float, "a number"),
+    "bool": (bool, "true or false"),
+}
+_CODES, _CODE = "tuple[float | str, ...]", "what stands for a gap"
+# Kind of a list -> its rule in words, the rule, and the kind of its entries.
+_LISTS: dict[str, tuple[str, Callable[[list[Any]], bool], str]] = {
+    "tuple[float, float]": ("[low, high]", lambda ends: len(ends) == 2, "float"),
+    "tuple[float, ...]": ("a list of numbers", lambda _: True, "float"),
+    "tuple[str, ...]": ("a list of texts", lambda texts: all(isinstance(one, str) for one in texts), "str"),
+    "tuple[Factor, ...]": (f"a list of 1 to {_MOST_FACTORS}", lambda made: 1 <= len(made) <= _MOST_FACTORS, "Factor"),
+    _CODES: (
+        "a list of numbers or texts",
+        lambda codes: all(type(c) in (str, int, float) and c == c for c in codes),
+        _CODE,
+    ),
+}
 
 
-def _weight(what: str, value: Any) -> float | str:
-    weight: float | str = value if value == GCV else _typed(what, value, float)
-    return weight
-
-
-def _optional(what: str, said: Unchecked, key: str, kind: type) -> Any:
-    return _typed(what, said[key], kind) if key in said else None
-
-
-def _typed(what: str, value: Any, kind: type) -> Any:
-    if kind is float and type(value) is int and abs(value) < 2**1000:
+def _value(what: str, value: Any, kind: str) -> Any:
+    """A value of the type that a field has, as its annotation says it; refused where it is of another."""
+    kind = kind.removesuffix(" | None")
+    if kind in _LISTS:
+        rule, fits, each = _LISTS[kind]
+        if not isinstance(value, list) or not fits(value):
+            raise InvalidInput(f"{what} must be {rule}, got {value!r:.80}")
+        return tuple(_value(what, one, each) for one in value)
+    if (kind == "float | str" and value == GCV) or (kind == _CODE and isinstance(value, str)):
+        return value
+    if kind == "Factor":
+        return Factor.from_dict(value)
+    made, named = _PLAIN[kind if kind in _PLAIN else "float"]
+    if made is float and type(value) is int and abs(value) < 2**1000:
         value = float(value)
-    if type(value) is not kind:
-        names = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
-        raise InvalidInput(f"{what} must be {names[kind]}, got {'nothing' if value is None else repr(value)}")
+    if type(value) is not made:
+        raise InvalidInput(f"{what} must be {named}, got {'nothing' if value is None else repr(value)}")
     return value
 
 
