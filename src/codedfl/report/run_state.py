@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from functools import singledispatchmethod
 from pathlib import Path
 
 from codedfl.errors import InvalidInput
@@ -167,117 +166,83 @@ class RunState:
 
     # -- events
 
-    @singledispatchmethod
-    def _take(self, event: Event) -> None:
-        """Nothing on the page follows from the other kinds of events."""
-
-    def _device(self, event: OfDevice) -> DeviceLane:
-        return self._devices.setdefault(event.device, DeviceLane(event.device))
-
-    @_take.register
-    def _on_journal(self, event: Opened) -> None:
-        self._opened += 1
-        view = self._view
-        view.clock, view.codedfl = event.clock, event.codedfl
-        view.finished, view.outcome, view.restarts = False, "", self._opened - 1
-
-    @_take.register
-    def _on_run(self, event: Begun) -> None:
-        view = self._view
-        view.title, view.scheme, view.solver = event.title, event.scheme, event.solver
-        view.epochs, view.target, view.score_name = event.epochs, event.target, event.score_name
-        view.n_features, view.server_sees = event.n_features, event.server_sees
-        view.exposed = event.exposed
-        self._per_epoch, self._reveals_gram = event.directions, event.reveals_gram
-
-    @_take.register
-    def _on_stage(self, event: StageBegun) -> None:
-        view = self._view
-        view.stage, view.trains = event.stage, event.stage == "products" or bool(view.epoch)
-        if event.stage in ("gram", "products"):  # the columns' whole X'X; and that of random features, by directions
-            self._shows_all = event.stage == "gram"
-
     @property
     def _in_training(self) -> bool:
         """Lanes, quorum and epochs are of a training; every other total of a study is one exchange."""
         return self._view.stage in ("", "products")
 
-    @_take.register
-    def _on_members(self, event: Members) -> None:
-        if not self._in_training:
-            return
+    def _take(self, event: Event) -> None:
+        """Nothing on the page follows from the other kinds of events."""
+        view = self._view
+        match event:
+            case Opened():
+                self._opened += 1
+                view.clock, view.codedfl = event.clock, event.codedfl
+                view.finished, view.outcome, view.restarts = False, "", self._opened - 1
+            case Begun():
+                view.title, view.scheme, view.solver = event.title, event.scheme, event.solver
+                view.epochs, view.target, view.score_name = event.epochs, event.target, event.score_name
+                view.n_features, view.server_sees, view.exposed = event.n_features, event.server_sees, event.exposed
+                self._per_epoch, self._reveals_gram = event.directions, event.reveals_gram
+            case StageBegun(stage):
+                view.stage, view.trains = stage, stage == "products" or bool(view.epoch)
+                if stage in ("gram", "products"):  # the columns' whole X'X; and that of random features, by directions
+                    self._shows_all = stage == "gram"
+            case Members() if self._in_training:
+                self._gather(event)
+            case Listed(names) if view.stage in ("", "gram", "products"):  # what the model is made of
+                for name in {*names, *self._devices}:
+                    self._devices.setdefault(name, DeviceLane(name)).in_total = name in names
+            case PhaseBegun(phase):
+                view.phase = phase
+            case EpochScored():
+                self._end_epoch(event)
+            case Scored():
+                self._scored, view.scored_rows = event.score, event.rows
+            case Finished():
+                view.finished, view.outcome = True, event.outcome
+                view.received, view.sent = event.received or view.received, event.sent or view.sent
+            case Connected() | Disconnected() | DeviceState() | Uploaded() | Answered() | AnsweredLate() | LiarFound():
+                self._take_of(self._devices.setdefault(event.device, DeviceLane(event.device)), event)
+
+    def _take_of(self, device: DeviceLane, event: OfDevice) -> None:
+        lane = self._lanes.setdefault(device.name, {})
+        match event:
+            case Connected() | Disconnected():
+                device.connected = isinstance(event, Connected)
+            case DeviceState():
+                device.state = event.state
+            case LiarFound():
+                device.lied, lane[event.epoch] = event.epoch, LIED
+            case Uploaded() | Answered() | AnsweredLate():
+                device.bytes += event.bytes
+        if isinstance(event, Answered) and self._in_training:
+            device.in_time += 1
+            lane[event.epoch] = IN_TIME
+        elif isinstance(event, AnsweredLate) and self._in_training:
+            device.late += 1
+            # It is to the last epoch of this device that ended without it.
+            missed = next((epoch for epoch in range(event.epoch, 0, -1) if lane.get(epoch) == MISSING), None)
+            if missed is not None:
+                lane[missed] = LATE
+                device.missing -= 1
+
+    def _gather(self, event: Members) -> None:
         self._parts = [(set(part.members), part.needed) for part in event.parts]
         self._asked = {name for members, _ in self._parts for name in members}
         for name in event.names:
             self._devices.setdefault(name, DeviceLane(name))
+        self._labels = [f"{event.kind} {number}" for number in range(1, len(self._parts) + 1)]
         if len(self._parts) > 1:
-            for number, (members, _) in enumerate(self._parts, start=1):
+            for label, (members, _) in zip(self._labels, self._parts, strict=True):
                 for name in members:
-                    self._devices[name].part = f"{event.kind} {number}"
-        if self._asked < set(event.names):
-            for name in set(event.names) - self._asked:
-                self._devices[name].part = "not asked"
-        labels = [f"{event.kind} {number}" for number in range(1, len(self._parts) + 1)]
-        self._labels = labels if len(labels) > 1 else ["everybody"]
+                    self._devices[name].part = label
+        else:
+            self._labels = ["everybody"]
+        for name in set(event.names) - self._asked if self._asked < set(event.names) else ():
+            self._devices[name].part = "not asked"
 
-    @_take.register
-    def _on_listed(self, event: Listed) -> None:
-        if self._view.stage not in ("", "gram", "products"):  # what the model is made of
-            return
-        for name in {*event.names, *self._devices}:
-            self._devices.setdefault(name, DeviceLane(name)).in_total = name in event.names
-
-    @_take.register
-    def _on_phase(self, event: PhaseBegun) -> None:
-        self._view.phase = event.phase
-
-    @_take.register
-    def _on_connected(self, event: Connected) -> None:
-        self._device(event).connected = True
-
-    @_take.register
-    def _on_disconnected(self, event: Disconnected) -> None:
-        self._device(event).connected = False
-
-    @_take.register
-    def _on_state(self, event: DeviceState) -> None:
-        self._device(event).state = event.state
-
-    @_take.register
-    def _on_uploaded(self, event: Uploaded) -> None:
-        self._device(event).bytes += event.bytes
-
-    @_take.register
-    def _on_answer(self, event: Answered) -> None:
-        device = self._device(event)
-        device.bytes += event.bytes
-        if not self._in_training:
-            return
-        device.in_time += 1
-        self._lanes.setdefault(device.name, {})[event.epoch] = IN_TIME
-
-    @_take.register
-    def _on_late_answer(self, event: AnsweredLate) -> None:
-        """It is to the last epoch of this device that ended without it."""
-        device = self._device(event)
-        device.bytes += event.bytes
-        if not self._in_training:
-            return
-        device.late += 1
-        lane = self._lanes.setdefault(device.name, {})
-        missed = [epoch for epoch in range(event.epoch, 0, -1) if lane.get(epoch) == MISSING]
-        if missed:
-            lane[missed[0]] = LATE
-            device.missing -= 1
-
-    @_take.register
-    def _on_liar(self, event: LiarFound) -> None:
-        device = self._device(event)
-        device.lied = event.epoch
-        self._lanes.setdefault(device.name, {})[event.epoch] = LIED
-
-    @_take.register
-    def _on_epoch(self, event: EpochScored) -> None:
+    def _end_epoch(self, event: EpochScored) -> None:
         view, epoch = self._view, event.epoch
         # A server that goes on from its checkpoint may end an epoch again: the newest word counts.
         self._ends = [end for end in self._ends if end[0] < epoch]
@@ -288,16 +253,6 @@ class RunState:
             if epoch not in lane and (device.lied is None or device.lied > epoch):
                 lane[epoch] = MISSING
                 device.missing += 1
-
-    @_take.register
-    def _on_scored(self, event: Scored) -> None:
-        self._scored, self._view.scored_rows = event.score, event.rows
-
-    @_take.register
-    def _on_finished(self, event: Finished) -> None:
-        view = self._view
-        view.finished, view.outcome = True, event.outcome
-        view.received, view.sent = event.received or view.received, event.sent or view.sent
 
     # -- what follows from them
 
