@@ -23,7 +23,7 @@ import codedfl_lab
 from codedfl.cli.app import app
 from codedfl.contract import policy as policy_config
 from codedfl.contract import toml_file
-from codedfl.contract.draft import draft_study
+from codedfl.contract.draft import draft_of_table, study_text
 from codedfl.contract.models import MODELS
 from codedfl.contract.policy import Policy
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
@@ -198,7 +198,7 @@ def study_file() -> str:
     lines += ["## A whole one", "", "As `codedfl study new` writes it for a table of two columns and a target:", ""]
     sample = {"age": np.array([34.0, 58.0, 71.0]), "sex": np.array(["f", "m", "f"]), "days": np.array([3.5, 6.2, 7.1])}
     often = {name: np.tile(values, 5) for name, values in sample.items()}  # rare texts are not told
-    draft = draft_study(as_raw_table(often, "hospital.csv"), "days", "days")
+    draft = study_text(draft_of_table(as_raw_table(often, "hospital.csv"), "days", "days"))
     return "\n".join([*lines, "```toml", draft.rstrip(), "```", ""])
 
 

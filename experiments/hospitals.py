@@ -32,7 +32,7 @@ import statsmodels.api as sm
 from codedfl.analyses.glm import GlmFit
 from codedfl.analyses.inference import Inference
 from codedfl.analyses.scoring import NumberScore
-from codedfl.contract.draft import draft_from_table_one, draft_of_table, draft_study, study_text
+from codedfl.contract.draft import draft_from_table_one, draft_of_table, study_text
 from codedfl.contract.merging import merged_study, recoded
 from codedfl.contract.models import MODELS
 from codedfl.contract.policy import Policy
@@ -174,7 +174,7 @@ def write_folder(table: Partitioned, folder: Path) -> RawTable:
 
 def study_for(table: Partitioned, pooled: RawTable, n_devices: int) -> Study:
     """As drafted; the bounds are those that a census of institutions would give."""
-    study = parse_study(draft_study(pooled, table.target, table.name, task="regression"))
+    study = parse_study(study_text(draft_of_table(pooled, table.target, table.name, task="regression")))
     most = 1 << math.ceil(math.log2(len(pooled)))
     return replace(
         study,

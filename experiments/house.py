@@ -127,9 +127,9 @@ def small_table() -> RawTable:
 
 def small_text(table: RawTable) -> str:
     """The study file that is drafted for it."""
-    from codedfl.contract.draft import draft_study
+    from codedfl.contract.draft import draft_of_table, study_text
 
-    return draft_study(table, "days", "stays", task="regression")
+    return study_text(draft_of_table(table, "days", "stays", task="regression"))
 
 
 def small_study(folder: Path) -> LocalStudy:

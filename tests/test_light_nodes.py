@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from experiments.local_study import LocalStudy, agree
 
-from codedfl.contract.draft import draft_study
+from codedfl.contract.draft import draft_of_table, study_text
 from codedfl.data.tables import as_raw_table
 from codedfl.run.rehearsal import dealt_out
 
@@ -79,7 +79,7 @@ def approved(tmp_path_factory: pytest.TempPathFactory) -> LocalStudy:
     rng = np.random.default_rng(0)
     table = as_raw_table({"age": rng.integers(20, 90, 300), "days": rng.integers(1, 30, 300)}, "table.csv")
     tables = dealt_out(table, 5, rng)
-    content = tomllib.loads(draft_study(table, "days", "stays", task="regression"))
+    content = tomllib.loads(study_text(draft_of_table(table, "days", "stays", task="regression")))
     del content["format"]
     return agree(tmp_path_factory.mktemp("study"), content, tables)
 

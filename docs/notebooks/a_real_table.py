@@ -16,7 +16,7 @@ from sklearn.datasets import load_diabetes
 from codedfl import load_study
 from codedfl.analyses.study_analysis import refit
 from codedfl.contract.check import check_table
-from codedfl.contract.draft import draft_study
+from codedfl.contract.draft import draft_of_table, study_text
 from codedfl.contract.merging import merged_study, recoded
 from codedfl.contract.policy import Policy
 from codedfl.contract.study import SubModel
@@ -52,7 +52,7 @@ print([len(rows) for rows in deal], "rows per clinic")
 
 # %%
 sample = read_file(folder / "tables" / "clinic-1.csv")
-draft = draft_study(sample, "progression", "diabetes", (), 6)
+draft = study_text(draft_of_table(sample, "progression", "diabetes", (), 6))
 text = "\n".join(line for line in draft.splitlines() if not line.startswith(("range = ", "step = ")))
 for name, (low, high, step) in {
     "age": (0, 110, 1), "bmi": (10, 60, 0.1), "pressure": (30, 200, 0.01), "tc": (50, 400, 1), "ldl": (0, 350, 0.2),

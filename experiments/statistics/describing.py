@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from codedfl.analyses.table_one import QUANTILES, DescribedNumber, TableOneFinding
-from codedfl.contract.draft import draft_from_table_one, draft_of_table, draft_study, study_text
+from codedfl.contract.draft import draft_from_table_one, draft_of_table, study_text
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import parse_study
 from codedfl.data.tables import RawTable, as_raw_table
@@ -62,7 +62,9 @@ def _described(name: str, frame: pd.DataFrame, target: str, parts: dict[str, Raw
 
 def _drafted(name: str, frame: pd.DataFrame, target: str, parts: dict[str, RawTable]) -> Iterator[Line]:
     """The largest over the studies that each part would draft."""
-    studies = (parse_study(draft_study(part, target, name, task="regression")) for part in parts.values())
+    studies = (
+        parse_study(study_text(draft_of_table(part, target, name, task="regression"))) for part in parts.values()
+    )
     moved = max(_moved(study, frame, target, parts) for study in studies)
     yield Line(f"draft: {name}, slopes of studies drafted from one part of the table", moved, 1e-2)
 
@@ -92,7 +94,7 @@ def _site_effects() -> Iterator[Line]:
     days = (20 - 3 * site + 0.15 * age + 0.05 * crp + rng.normal(0, 2, 2000)).round(1)
     frame = pd.DataFrame({"age": age, "crp": crp, "days": days})
     parts = {f"site-{one}": as_raw_table(frame[site == one], "site") for one in range(SITES)}
-    study = parse_study(draft_study(parts["site-0"], "days", "sites", task="regression"))
+    study = parse_study(study_text(draft_of_table(parts["site-0"], "days", "sites", task="regression")))
     found = found_by(replace(study, inference=True, held_out=0.0, site_effects=True), parts).inference
     assert found is not None
     truth = sm.OLS(days, np.column_stack((age, crp, site[:, None] == np.arange(SITES))).astype(float)).fit()

@@ -5,139 +5,105 @@ data. DESIGN.md draws the data flow; the names below follow it. Each is imported
 ``import codedfl`` loads neither planner nor simulator.
 """
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from codedfl.on_demand import names_on_demand
 from codedfl.version import __version__
 
-__all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
-    "Dataset",
-    "FeatureMap",
-    "Recipe",
-    "Problem",
-    "make_problem",
-    "Study",
-    "load_study",
-    "Bounds",
-    "FixedPoint",
-    "Ring",
-    "GradientCode",
-    "GroupedCode",
-    "Identity",
-    "Parameters",
-    "Agreement",
-    "Device",
-    "Server",
-    "Scheme",
-    "CodedScheme",
-    "CodedPadded",
-    "CodedKeys",
-    "OneShot",
-    "RoleKeys",
-    "RoleSums",
-    "register_scheme",
-    "Solver",
-    "GradientDescent",
-    "Nesterov",
-    "ConjugateGradient",
-    "BlockKrylov",
-    "ClosedForm",
-    "StepSchedule",
-    "SolverKind",
-    "SolverSettings",
-    "make_solver",
-    "register_solver",
-    "run_in_process",
-    "make_parties",
-    "TrainedModel",
-    "CodedRidge",
-    "CodedRidgeClassifier",
-    "CodedRidgeCV",
-    "CodedRidgeClassifierCV",
-    "CodedLasso",
-    "CodedLogisticRegression",
-    "CodedPoissonRegressor",
-    "CodedFLError",
-    "InvalidInput",
-    "MessageRefused",
-    "NotEnoughDevices",
-    "RangeExceeded",
-    "SolverFailed",
-    "WrongAnswers",
-    "__version__",
-]
-
-if TYPE_CHECKING:
-    from codedfl.code.gradient_code import GradientCode, GroupedCode
-    from codedfl.contract.study import Study
-    from codedfl.contract.toml_file import load_study
-    from codedfl.crypto.sealed import Identity
-    from codedfl.data.dataset import Dataset
-    from codedfl.data.features import FeatureMap
-    from codedfl.data.model import TrainedModel
-    from codedfl.data.problem import Problem, make_problem
-    from codedfl.data.recipe import Recipe
-    from codedfl.errors import (
-        CodedFLError,
-        InvalidInput,
-        MessageRefused,
-        NotEnoughDevices,
-        RangeExceeded,
-        SolverFailed,
-        WrongAnswers,
-    )
-    from codedfl.estimators.by_study import CodedLasso, CodedLogisticRegression, CodedPoissonRegressor
-    from codedfl.estimators.ridge import CodedRidge, CodedRidgeClassifier
-    from codedfl.estimators.ridge_path import CodedRidgeClassifierCV, CodedRidgeCV
-    from codedfl.exact.fixed_point import Bounds, FixedPoint
-    from codedfl.exact.ring import Ring
-    from codedfl.protocol import Agreement, Device, Parameters, Server
-    from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
-    from codedfl.protocol.schemes.coded_padded import CodedPadded
-    from codedfl.protocol.schemes.descriptor import CodedScheme, Scheme
-    from codedfl.protocol.schemes.registry import register_scheme
-    from codedfl.protocol.schemes.role_keys import RoleKeys, RoleSums
-    from codedfl.run.in_process import run_in_process
-    from codedfl.run.parties import make_parties
-    from codedfl.solve.closed_form import ClosedForm
-    from codedfl.solve.descent import GradientDescent, Nesterov, StepSchedule
-    from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
-    from codedfl.solve.registry import SolverKind, SolverSettings, make_solver, register_solver
-    from codedfl.solve.solver import Solver
+if TYPE_CHECKING:  # each under its own name, which makes it public
+    from codedfl.code.gradient_code import GradientCode as GradientCode
+    from codedfl.code.gradient_code import GroupedCode as GroupedCode
+    from codedfl.contract.study import Study as Study
+    from codedfl.contract.toml_file import load_study as load_study
+    from codedfl.crypto.sealed import Identity as Identity
+    from codedfl.data.dataset import Dataset as Dataset
+    from codedfl.data.features import FeatureMap as FeatureMap
+    from codedfl.data.model import TrainedModel as TrainedModel
+    from codedfl.data.problem import Problem as Problem
+    from codedfl.data.problem import make_problem as make_problem
+    from codedfl.data.recipe import Recipe as Recipe
+    from codedfl.errors import CodedFLError as CodedFLError
+    from codedfl.errors import InvalidInput as InvalidInput
+    from codedfl.errors import MessageRefused as MessageRefused
+    from codedfl.errors import NotEnoughDevices as NotEnoughDevices
+    from codedfl.errors import RangeExceeded as RangeExceeded
+    from codedfl.errors import SolverFailed as SolverFailed
+    from codedfl.errors import WrongAnswers as WrongAnswers
+    from codedfl.estimators.by_study import CodedLasso as CodedLasso
+    from codedfl.estimators.by_study import CodedLogisticRegression as CodedLogisticRegression
+    from codedfl.estimators.by_study import CodedPoissonRegressor as CodedPoissonRegressor
+    from codedfl.estimators.ridge import CodedRidge as CodedRidge
+    from codedfl.estimators.ridge import CodedRidgeClassifier as CodedRidgeClassifier
+    from codedfl.estimators.ridge_path import CodedRidgeClassifierCV as CodedRidgeClassifierCV
+    from codedfl.estimators.ridge_path import CodedRidgeCV as CodedRidgeCV
+    from codedfl.exact.fixed_point import Bounds as Bounds
+    from codedfl.exact.fixed_point import FixedPoint as FixedPoint
+    from codedfl.exact.ring import Ring as Ring
+    from codedfl.protocol import Agreement as Agreement
+    from codedfl.protocol import Device as Device
+    from codedfl.protocol import Parameters as Parameters
+    from codedfl.protocol import Server as Server
+    from codedfl.protocol.schemes.coded_keys import CodedKeys as CodedKeys
+    from codedfl.protocol.schemes.coded_keys import OneShot as OneShot
+    from codedfl.protocol.schemes.coded_padded import CodedPadded as CodedPadded
+    from codedfl.protocol.schemes.descriptor import CodedScheme as CodedScheme
+    from codedfl.protocol.schemes.descriptor import Scheme as Scheme
+    from codedfl.protocol.schemes.registry import register_scheme as register_scheme
+    from codedfl.protocol.schemes.role_keys import RoleKeys as RoleKeys
+    from codedfl.protocol.schemes.role_keys import RoleSums as RoleSums
+    from codedfl.run.in_process import run_in_process as run_in_process
+    from codedfl.run.parties import make_parties as make_parties
+    from codedfl.solve.closed_form import ClosedForm as ClosedForm
+    from codedfl.solve.descent import GradientDescent as GradientDescent
+    from codedfl.solve.descent import Nesterov as Nesterov
+    from codedfl.solve.descent import StepSchedule as StepSchedule
+    from codedfl.solve.krylov import BlockKrylov as BlockKrylov
+    from codedfl.solve.krylov import ConjugateGradient as ConjugateGradient
+    from codedfl.solve.registry import SolverKind as SolverKind
+    from codedfl.solve.registry import SolverSettings as SolverSettings
+    from codedfl.solve.registry import make_solver as make_solver
+    from codedfl.solve.registry import register_solver as register_solver
+    from codedfl.solve.solver import Solver as Solver
 else:  # hidden from type checkers, which would take every name for a good one
-    __getattr__, __dir__ = names_on_demand(
-        __name__,
-        {
-            "codedfl.data.dataset": ["Dataset"],
-            "codedfl.data.features": ["FeatureMap"],
-            "codedfl.data.recipe": ["Recipe"],
-            "codedfl.data.problem": ["Problem", "make_problem"],
-            "codedfl.contract.study": ["Study"],
-            "codedfl.contract.toml_file": ["load_study"],
-            "codedfl.data.model": ["TrainedModel"],
-            "codedfl.exact.fixed_point": ["Bounds", "FixedPoint"],
-            "codedfl.exact.ring": ["Ring"],
-            "codedfl.code.gradient_code": ["GradientCode", "GroupedCode"],
-            "codedfl.crypto.sealed": ["Identity"],
-            "codedfl.protocol": ["Parameters", "Agreement", "Device", "Server"],
-            "codedfl.protocol.schemes.descriptor": ["Scheme", "CodedScheme"],
-            "codedfl.protocol.schemes.coded_padded": ["CodedPadded"],
-            "codedfl.protocol.schemes.coded_keys": ["CodedKeys", "OneShot"],
-            "codedfl.protocol.schemes.role_keys": ["RoleKeys", "RoleSums"],
-            "codedfl.protocol.schemes.registry": ["register_scheme"],
-            "codedfl.solve.solver": ["Solver"],
-            "codedfl.solve.descent": ["GradientDescent", "Nesterov", "StepSchedule"],
-            "codedfl.solve.krylov": ["BlockKrylov", "ConjugateGradient"],
-            "codedfl.solve.registry": ["SolverKind", "SolverSettings", "make_solver", "register_solver"],
-            "codedfl.solve.closed_form": ["ClosedForm"],
-            "codedfl.run.in_process": ["run_in_process"],
-            "codedfl.run.parties": ["make_parties"],
-            "codedfl.estimators.by_study": ["CodedLasso", "CodedLogisticRegression", "CodedPoissonRegressor"],
-            "codedfl.estimators.ridge": ["CodedRidge", "CodedRidgeClassifier"],
-            "codedfl.estimators.ridge_path": ["CodedRidgeCV", "CodedRidgeClassifierCV"],
-            "codedfl.errors": [
-                *("CodedFLError", "InvalidInput", "MessageRefused"),
-                *("NotEnoughDevices", "RangeExceeded", "SolverFailed", "WrongAnswers"),
-            ],
-        },
-    )
+    # In the order of the data flow.
+    _HOMES = {
+        "codedfl.data.dataset": ["Dataset"],
+        "codedfl.data.features": ["FeatureMap"],
+        "codedfl.data.recipe": ["Recipe"],
+        "codedfl.data.problem": ["Problem", "make_problem"],
+        "codedfl.contract.study": ["Study"],
+        "codedfl.contract.toml_file": ["load_study"],
+        "codedfl.exact.fixed_point": ["Bounds", "FixedPoint"],
+        "codedfl.exact.ring": ["Ring"],
+        "codedfl.code.gradient_code": ["GradientCode", "GroupedCode"],
+        "codedfl.crypto.sealed": ["Identity"],
+        "codedfl.protocol": ["Parameters", "Agreement", "Device", "Server"],
+        "codedfl.protocol.schemes.descriptor": ["Scheme", "CodedScheme"],
+        "codedfl.protocol.schemes.coded_padded": ["CodedPadded"],
+        "codedfl.protocol.schemes.coded_keys": ["CodedKeys", "OneShot"],
+        "codedfl.protocol.schemes.role_keys": ["RoleKeys", "RoleSums"],
+        "codedfl.protocol.schemes.registry": ["register_scheme"],
+        "codedfl.solve.solver": ["Solver"],
+        "codedfl.solve.descent": ["GradientDescent", "Nesterov", "StepSchedule"],
+        "codedfl.solve.krylov": ["ConjugateGradient", "BlockKrylov"],
+        "codedfl.solve.closed_form": ["ClosedForm"],
+        "codedfl.solve.registry": ["SolverKind", "SolverSettings", "make_solver", "register_solver"],
+        "codedfl.run.in_process": ["run_in_process"],
+        "codedfl.run.parties": ["make_parties"],
+        "codedfl.data.model": ["TrainedModel"],
+        "codedfl.estimators.ridge": ["CodedRidge", "CodedRidgeClassifier"],
+        "codedfl.estimators.ridge_path": ["CodedRidgeCV", "CodedRidgeClassifierCV"],
+        "codedfl.estimators.by_study": ["CodedLasso", "CodedLogisticRegression", "CodedPoissonRegressor"],
+        "codedfl.errors": [
+            "CodedFLError",
+            "InvalidInput",
+            "MessageRefused",
+            "NotEnoughDevices",
+            "RangeExceeded",
+            "SolverFailed",
+            "WrongAnswers",
+        ],
+    }
+    __all__ = [*chain.from_iterable(_HOMES.values()), "__version__"]  # noqa: PLE0604
+    __getattr__, __dir__ = names_on_demand(__name__, _HOMES)

@@ -12,7 +12,7 @@ import statsmodels.api as sm
 from codedfl.analyses.cells import Clipping
 from codedfl.analyses.driving import findings_json, read_total, total_json
 from codedfl.analyses.study_analysis import refit
-from codedfl.contract.draft import draft_study
+from codedfl.contract.draft import draft_of_table, study_text
 from codedfl.contract.models import SubModel
 from codedfl.contract.study import Study
 from codedfl.contract.study_columns import NumberTarget, StudyColumn
@@ -44,7 +44,9 @@ def test_a_draft_of_one_part_of_a_table_moves_no_slope_or_stops(name: str, dealt
     oracle = sm.OLS(frame[target], sm.add_constant(frame.drop(columns=target))).fit()
     stopped = 0
     for part in np.array_split(order, 5):
-        study = parse_study(draft_study(as_raw_table(frame.iloc[part], "part"), target, name, task="regression"))
+        study = parse_study(
+            study_text(draft_of_table(as_raw_table(frame.iloc[part], "part"), target, name, task="regression"))
+        )
         study = replace(study, inference=True, held_out=0.0)
         found = conducted(study, dealt(study, as_raw_table(frame, "all"), 5))
         if found.inference is None:

@@ -16,7 +16,7 @@ from codedfl.analyses.cells import merge_rare
 from codedfl.contract.approval import approve
 from codedfl.contract.check import check_design, check_table
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.draft import draft_study
+from codedfl.contract.draft import draft_of_table, study_text
 from codedfl.contract.formula import draft_with_formula, expand, formula_objection
 from codedfl.contract.merging import merged_study
 from codedfl.contract.small_cells import own_rows
@@ -142,7 +142,7 @@ def test_a_drafted_file_lists_what_the_formula_makes():
 
     def drafted(table: RawTable | None, keep: tuple[str, ...]) -> str:
         assert table is not None
-        return draft_study(table, "days", "t", task="regression", keep=keep)
+        return study_text(draft_of_table(table, "days", "t", task="regression", keep=keep))
 
     wide = r"^a spline must reach at least 1000 of its steps in the sample, got 275 of 'bs\(age, 4\)\["
     with pytest.raises(InvalidInput, match=wide):

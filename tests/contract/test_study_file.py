@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codedfl.contract.check import check_table
-from codedfl.contract.draft import draft_of_table, draft_study, study_text, unit_of_record, wide_range
+from codedfl.contract.draft import draft_of_table, study_text, unit_of_record, wide_range
 from codedfl.contract.merging import merged_study, recoded
 from codedfl.contract.models import SubModel
 from codedfl.contract.study import Study
@@ -419,7 +419,7 @@ def test_a_draft_reads_as_a_study_that_takes_its_sample():
         },
         "t.csv",
     )
-    text = draft_study(table, "sick", "sample")
+    text = study_text(draft_of_table(table, "sick", "sample"))
     study = parse_study(text)
     assert (study.table_columns.names, study.id) == (("age", "crp", "ward"), "id")
     assert study.columns[0].range == (0.0, 900.0)
@@ -428,7 +428,7 @@ def test_a_draft_reads_as_a_study_that_takes_its_sample():
     assert not any(one.objection for one in check_table(study, table).columns)
     assert sum("#" in line for line in text.splitlines()) > 20
     assert "97" not in text, "a person's value must not stand in the file"
-    stay = parse_study(draft_study(table, "age", "sample", drop=("ward",)))
+    stay = parse_study(study_text(draft_of_table(table, "age", "sample", drop=("ward",))))
     assert stay.target == NumberTarget("age", (0.0, 900.0), 0.001), "at most 2**19 steps of the sample"
 
 
@@ -448,22 +448,26 @@ def test_a_draft_does_not_tell_the_texts_that_few_people_have():
 
 def test_a_draft_says_that_it_has_guessed_classes():
     table = as_raw_table({"x": [1.0, 2.5, 3.0, 4.0], "score": [0, 2, 2, 0]}, "t.csv")
-    guessed = draft_study(table, "score", "t")
+    guessed = study_text(draft_of_table(table, "score", "t"))
     assert parse_study(guessed).target == ClassTarget("score", (0, 2))
     assert (
         "# Noticed: Guessed from two whole numbers. If it is a quantity: codedfl study new --task regression" in guessed
     )
-    assert isinstance(parse_study(draft_study(table, "score", "t", task="regression")).target, NumberTarget)
+    assert isinstance(
+        parse_study(study_text(draft_of_table(table, "score", "t", task="regression"))).target, NumberTarget
+    )
 
 
 def test_a_count_is_a_number_and_takes_a_nine():
     table = as_raw_table({"x": np.arange(90.0), "visits": [*range(8), 8] * 10}, "t.csv")
-    text = draft_study(table, "visits", "t")
+    text = study_text(draft_of_table(table, "visits", "t"))
     assert "# Noticed: Taken for a quantity, such as a count. If it is classes: codedfl study new --task class" in text
     target = parse_study(text).target
     assert isinstance(target, NumberTarget)
     assert target.codes(np.array([9.0]), "other.csv")[1] == 0, "not clipped"
-    assert isinstance(parse_study(draft_study(table, "visits", "t", task="classification")).target, ClassTarget)
+    assert isinstance(
+        parse_study(study_text(draft_of_table(table, "visits", "t", task="classification"))).target, ClassTarget
+    )
 
 
 def test_many_codes_are_levels_and_ids_are_left_out_and_said():
@@ -479,7 +483,7 @@ def test_many_codes_are_levels_and_ids_are_left_out_and_said():
         },
         "t.csv",
     )
-    text = draft_study(table, "days", "t")
+    text = study_text(draft_of_table(table, "days", "t"))
     study = parse_study(text)
     (one,) = study.columns
     assert isinstance(one.column, CategoryColumn) and one.column.other == "other" == one.column.levels[-1]

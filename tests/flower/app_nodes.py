@@ -14,7 +14,7 @@ from experiments.local_study import LocalStudy, agree
 from flwr.app import Context, Message, RecordDict
 from sklearn.datasets import load_diabetes
 
-from codedfl.contract.draft import draft_study
+from codedfl.contract.draft import draft_of_table, study_text
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.engine.calls import Call, Reply
 from codedfl.flower.client import make_client_app
@@ -35,7 +35,7 @@ def diabetes_tables() -> dict[str, RawTable]:
 def diabetes_study(tables: dict[str, RawTable]) -> dict[str, Any]:
     """As drafted from one device's table, with wide ranges, a score and standard errors."""
     table = tables["device-0"]
-    content = tomllib.loads(draft_study(table, "outcome", "stays", task="regression"))
+    content = tomllib.loads(study_text(draft_of_table(table, "outcome", "stays", task="regression")))
     for column in content["column"]:
         column.update(range=[-0.25, 0.25], step=1e-5)
     content["target"].update(range=[0, 400], step=1.0)

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from approved_studies import NAMES, same_findings, studies, tables
-from codedfl.contract.draft import draft_study, drafted_grid
+from codedfl.contract.draft import draft_of_table, drafted_grid, study_text
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import parse_study
 from codedfl.data.tables import RawTable, as_raw_table
@@ -30,7 +30,7 @@ def diabetes() -> tuple[Study, RawTable]:
     data = load_diabetes(scaled=False)
     columns = {str(column): data.data[:, j] for j, column in enumerate(data.feature_names)}
     table = as_raw_table({**columns, "outcome": data.target}, "diabetes.csv")
-    study = parse_study(draft_study(table, "outcome", "diabetes", task="regression"))
+    study = parse_study(study_text(draft_of_table(table, "outcome", "diabetes", task="regression")))
     return replace(study, max_rows=1024, max_rows_per_device=256, held_out=0.35), table
 
 

@@ -6,9 +6,9 @@ give to ``drive``, and in nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 from codedfl.analyses.cells import Clipping
 from codedfl.analyses.study_analysis import Answer, StudyFindings, conduct
@@ -19,6 +19,7 @@ from codedfl.statistics.statistic import Ask
 from codedfl.typing import JsonObject
 
 TOTAL_FILE = "total.json"
+Found = TypeVar("Found")
 
 
 def drive(study: Study, answer: Callable[[Ask], Answer]) -> StudyFindings:
@@ -41,14 +42,23 @@ def drive(study: Study, answer: Callable[[Ask], Answer]) -> StudyFindings:
     >>> read_total(study, total_json(study, found))
     ([30, 0, 0, 2000, 2000, 2000], (), Clipping(rows=30, values={}))
     """
-    analysis = conduct(study)
-    ask = next(analysis)
-    while True:
-        try:
+    return driven(conduct(study), answer)
+
+
+def driven(analysis: Generator[Ask, Any, Found], answer: Callable[[Ask], Answer]) -> Found:
+    """What an analysis ends in, its asks answered one after the other.
+
+    Examples
+    --------
+    See ``drive``, which answers for a whole study.
+    """
+    try:
+        ask = next(analysis)
+        while True:
             ask = analysis.send(answer(ask))
-        except StopIteration as end:
-            findings: StudyFindings = end.value
-            return findings
+    except StopIteration as end:
+        found: Found = end.value
+        return found
 
 
 def findings_json(study: Study, findings: StudyFindings) -> JsonObject:

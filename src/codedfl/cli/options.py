@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -33,6 +34,14 @@ Json = Annotated[
 def listed(names: str) -> tuple[str, ...]:
     """Names with commas between."""
     return tuple(name.strip() for name in names.split(",") if name.strip())
+
+
+def read_json(path: Path, rule: str) -> object:
+    """What a file holds that codedfl wrote; ``rule`` begins the error where it is no such file."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"{rule}, got {str(path)!r} ({error})") from None
 
 
 def refuse_unread(option: str, value: object, where: str) -> None:

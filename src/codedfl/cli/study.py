@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -129,7 +128,8 @@ def new(
     def draft(table: RawTable | None, keep: tuple[str, ...] | None) -> str:
         if table is None:
             assert described is not None
-            return study_text(draft_from_table_one(_json(described), label, out.stem, dropped, task, keep))
+            result = options.read_json(described, "--from must be a result.json that codedfl wrote")
+            return study_text(draft_from_table_one(result, label, out.stem, dropped, task, keep))
         drafted = draft_of_table(table, label, label, dropped, participants, task, keep)
         _say_rare(screen, drafted)
         return study_text(drafted)
@@ -170,13 +170,6 @@ def _chosen(columns: list[str] | None, drop: list[str] | None) -> tuple[tuple[st
     if kept and dropped:
         raise InvalidInput(f"--drop must be left out with --columns, which says it all, got {', '.join(dropped)!r}")
     return kept, dropped
-
-
-def _json(path: Path) -> object:
-    try:
-        return json_module.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"--from must be a result.json that codedfl wrote, got {str(path)!r} ({error})") from None
 
 
 def _sample(path: Path) -> RawTable:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 import math
 from pathlib import Path
 from typing import Annotated
@@ -62,7 +61,8 @@ def refit_study(
         raise InvalidInput(f"--level must be above 0 and below 1, such as 0.95, got {level:g}")
     if l1_ratio is not None and not lasso:
         raise InvalidInput(f"--l1-ratio must come with --lasso, got {l1_ratio:g} without")
-    total, merged, clipped = read_total(loaded, _json_file(folder / TOTAL_FILE))
+    rule = "FOLDER must hold what codedfl serve or study rehearse wrote"
+    total, merged, clipped = read_total(loaded, options.read_json(folder / TOTAL_FILE, rule))
     wanted = options.listed(columns) or loaded.table_columns.names
     number = isinstance(loaded.target, NumberTarget)
     weight = _weight(regularisation) if regularisation else loaded.regularisation
@@ -120,12 +120,3 @@ def _contrast(found: Inference, text: str) -> Contrast:
         if {first, second} <= known:
             return found.contrast({first: 1.0, second: -1.0})
     raise InvalidInput(f"--contrast must be 'A - B' of two of {', '.join(sorted(known))}, got {text!r}")
-
-
-def _json_file(path: Path) -> object:
-    try:
-        return json_module.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InvalidInput(
-            f"FOLDER must hold what codedfl serve or study rehearse wrote, got {str(path)!r} ({error})"
-        ) from None

@@ -105,28 +105,6 @@ class Draft:
         return replace(self, name=name, columns=columns, target=target, describes=True, complete_cases=True)
 
 
-def draft_study(
-    table: RawTable,
-    target: str,
-    name: str,
-    drop: tuple[str, ...] = (),
-    participants: int = PARTICIPANTS,
-    task: Task | None = None,
-    keep: tuple[str, ...] | None = None,
-) -> str:
-    """The text of a study file for tables like this one.
-
-    task: what the target is for; None guesses: text, and two different numbers, are classes.
-    keep: columns to learn from, exactly these; None takes all but the target and ``drop``.
-
-    >>> from codedfl.data.tables import as_raw_table
-    >>> text = draft_study(as_raw_table({"age": [61, 58, 70.0], "days": [7.5, 3, 4.0]}), "days", "stay")
-    >>> [line.partition("#")[0].strip() for line in text.splitlines() if line.startswith("step")]
-    ['step = 1.0', 'step = 0.1']
-    """
-    return study_text(draft_of_table(table, target, name, drop, participants, task, keep))
-
-
 def draft_of_table(
     table: RawTable,
     target: str,
@@ -136,7 +114,10 @@ def draft_of_table(
     task: Task | None = None,
     keep: tuple[str, ...] | None = None,
 ) -> Draft:
-    """What a sample suggests; the arguments are those of ``draft_study``.
+    """What a sample suggests for tables like it.
+
+    task: what the target is for; None guesses: text, and two different numbers, are classes.
+    keep: columns to learn from, exactly these; None takes all but the target and ``drop``.
 
     >>> from codedfl.data.tables import as_raw_table
     >>> draft_of_table(as_raw_table({"age": [61, 58, 70.0], "days": [7.5, 3, 4.0]}), "days", "stay").columns[0].grid
@@ -190,7 +171,7 @@ def draft_from_table_one(
 ) -> Draft:
     """What Table 1 over all devices suggests: ranges that hold everybody's values, gaps where anybody has some.
 
-    result: the content of result.json of a study that described. target, drop, task, keep: as in ``draft_study``; ""
+    result: the content of result.json of a study that described. target, drop, task, keep: as in ``draft_of_table``; ""
         is the target of that study.
 
     >>> draft_from_table_one({"models": []}, "days", "stay")

@@ -65,12 +65,12 @@ def load_study(path: Path | str) -> Study:
     >>> import tempfile
     >>> import numpy as np
     >>> from codedfl import load_study
-    >>> from codedfl.contract.draft import draft_study
+    >>> from codedfl.contract.draft import draft_of_table, study_text
     >>> from codedfl.data.tables import as_raw_table
     >>> table = {"age": np.array([34.0, 58.0, 71.0]), "days": np.array([3.5, 6.2, 7.1])}
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "study.toml")
-    ...     _ = path.write_text(draft_study(as_raw_table(table, "ward.csv"), "days", "ward"))
+    ...     _ = path.write_text(study_text(draft_of_table(as_raw_table(table, "ward.csv"), "days", "ward")))
     ...     study = load_study(path)
     >>> study.name, study.design_names, study.target.name
     ('ward', ('age',), 'days')

@@ -17,8 +17,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from codedfl.analyses.analysis import ANALYSES, Totals
-from codedfl.analyses.glm import GlmFinding
+from codedfl.analyses.analysis import Totals
+from codedfl.analyses.driving import driven
+from codedfl.analyses.glm import GlmFinding, glm
 from codedfl.analyses.inference import Inference
 from codedfl.analyses.linear import LassoPath, LinearTotal
 from codedfl.contract.models import GlmModel, LogisticModel, PoissonModel
@@ -184,14 +185,9 @@ class _ByNewton(_ByStudy):
         study = replace(self._study(X[:, used], names, target), models=(model,), points=_POINTS)
         answer = self._answers(study, X[:, used], y, device)
         totals = Totals(study, answer(Ask("cells")), (), answer(Ask("gram")))
-        analysis = ANALYSES[model.kind](totals, model)
-        ask = next(analysis)
-        while True:
-            try:
-                ask = analysis.send(answer(ask))
-            except StopIteration as end:
-                self._finding: GlmFinding = end.value
-                break
+        found = driven(glm(totals, model), answer)
+        assert isinstance(found, GlmFinding)
+        self._finding = found
         self.n_iter_ = self._finding.fit.iterations
         slopes = np.zeros(X.shape[1])
         slopes[used] = self._finding.coefficients[1:]
