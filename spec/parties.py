@@ -16,7 +16,7 @@ from typing import Any
 from spec import wire
 from spec.fixed_point import Parameters, Reals, rounded_update, statistics, to_reals
 from spec.numbers import Matrix, add, block_rows, entries, pack, pieces, product, rows_from, unpack
-from spec.secrets import identity_of, open_sealed, pad, public_of, seal, sha256, sign, verify
+from spec.secrets import agreed_secret, identity_of, open_sealed, pad, public_of, seal, sha256, sign, verify
 from spec.wire import Message
 
 Send = Callable[[bytes], list[bytes]]  # a message to a device, and what it says to it
@@ -120,7 +120,7 @@ def padded(device: Device, seeds: list[bytes]) -> bytes:
 
 
 def two_parts(agreed: wire.Agreement, data: bytes) -> tuple[list[int], list[int]]:
-    """What was packed so, as it was before."""
+    """The triangle and the constant part that ``padded`` has packed."""
     primes, (gram, constant) = agreed.scales.primes, zeros(agreed.parameters)
     at = 3 * len(primes) * len(gram)
     return unpack(data[:at], primes, len(gram)), unpack(data[at:], primes, len(constant))
@@ -150,10 +150,12 @@ def receive(scheme: dict[str, Any], device: Device, data: bytes) -> list[bytes]:
 def on_invitation(device: Device, found: Message) -> list[Message]:
     """Join, if server and parameters are those approved; one run each, with one key."""
     server, server_key, parameters = wire.unpacked(found.body, "bbb")
-    assert server == device.server and len(server_key) == 32, "the server is the one that the operator trusts"
+    assert server == device.server and len(found.run) == 16, "the server is the one that the operator trusts"
     assert (device.run, device.invited) in ((b"", b""), (found.run, found.body)), "one run, one invitation"
-    device.run, device.invited, device.key = found.run, found.body, device.key or device.random(32)
-    identity, run_key = identity_of(device.secret), public_of(device.key)
+    key = device.key or device.random(32)
+    assert agreed_secret(key, server_key), "the server's run key is one that can be sealed to"
+    device.run, device.invited, device.key = found.run, found.body, key
+    identity, run_key = identity_of(device.secret), public_of(key)
     if parameters != wire.packed(*astuple(device.terms)):
         words = b"this device does not take part"
         return [wire.signed(Message("refusal", found.run, b"", device.name, "", words, identity), device.secret)]
@@ -197,8 +199,8 @@ def is_ready(device: Device, gram: list[int], constant: list[int]) -> list[Messa
 def on_update(device: Device, found: Message) -> list[Message]:
     """Answer matrix e, or the constant where the update has no numbers: an epoch for one update only."""
     epoch, _, numbers = wire.unpacked(found.body, "iib")
-    digest, (last_epoch, last_digest, answer) = sha256(found.body), device.answered
-    if epoch > last_epoch:
+    digest = sha256(found.body)
+    if epoch > device.answered[0]:
         assert device.matrix, "sharing comes first"
         p, primes, said = device.terms, device.agreed.scales.primes, device.constant
         if numbers:
@@ -208,11 +210,9 @@ def on_update(device: Device, found: Message) -> list[Message]:
             said, device.questions = product(device.matrix, e, prod(primes)), asked
         for seed, factor in device.masks.items():  # bound to run and update; role keys have none
             said = add(said, pad(seed, f"mask|{device.run.hex()}|{digest.hex()}", len(said), primes), factor)
-        answer = wire.packed(epoch, digest, pack(said, primes))
-        device.answered = (epoch, digest, answer)
-    else:
-        assert (epoch, digest) == (last_epoch, last_digest), "epochs go up, each is answered for one update only"
-    return [to_server(device, "answer", answer)]
+        device.answered = (epoch, digest, wire.packed(epoch, digest, pack(said, primes)))
+    assert device.answered[:2] == (epoch, digest), "epochs go up, each is answered for one update only"
+    return [to_server(device, "answer", device.answered[2])]
 
 
 def on_finish(device: Device, _: Message) -> list[Message]:
@@ -254,8 +254,7 @@ def come_together(server: Server, p: Parameters, roles: dict[str, int], blocks: 
     held, kept = ([of.get(one.name, -1) for one in seats] if of else [] for of in (roles, blocks))
     draft = wire.Agreement(server.run, invited, seats, b"", held, [], kept)
     server.agreed = wire.read_agreement(draft.encoded)
-    agreement = Message("agreement", server.run, b"", "", "", draft.encoded)
-    post(server, draft.names, wire.signed(agreement, server.secret))
+    post(server, draft.names, wire.signed(Message("agreement", server.run, b"", "", "", draft.encoded), server.secret))
 
 
 def train(server: Server, solver: Solver, decoder: Decoder, to: list[str]) -> None:

@@ -15,7 +15,7 @@ from spec.make_vectors import drawn
 from spec import fixed_point, make_vectors, parties, role_keys, secrets, wire
 
 CASES = json.loads((make_vectors.FOLDER / "exchange.json").read_text(encoding="utf-8"))["cases"]
-REFUSED = (AssertionError, InvalidSignature, InvalidTag, KeyError)
+REFUSED = (AssertionError, InvalidSignature, InvalidTag, KeyError, ValueError)
 TOO_EARLY = {
     "role-keys": ("certificate", "update"),
     "owners": ("certificate", "update"),
@@ -39,7 +39,10 @@ def flipped(data: bytes) -> bytes:
 
 # What a body becomes, by kind: by a server that signs whatever it likes.
 LIES: dict[str, list[Callable[[list[Any]], list[Any]]]] = {
-    "invitation": [lambda body: [secrets.identity_of(b"x" * 32), *body[1:]]],
+    "invitation": [
+        lambda body: [secrets.identity_of(b"x" * 32), *body[1:]],
+        lambda body: [body[0], bytes(32), body[2]],  # a key that nothing can be sealed to
+    ],
     "agreement": [
         lambda body: [flipped(body[0]), *body[1:]],
         lambda body: [*body[:2], body[2][::-1], *body[3:]],
