@@ -138,13 +138,11 @@ def fleet_file() -> str:
         f" {fleet.SEAL_MACS_PER_NUMBER:g} |",
     ]
     words = _said(fleet.DeviceClass)
-    for key in fleet._CLASS_KEYS:
-        rule = fleet._RULE_OF_CLASS_NUMBER.get(key, {"count": "a whole number from 1"}.get(key))
-        default = fleet._DEFAULTS.get(key)
-        without = "refused" if default is None else f"{default:g}"
-        without = {"name": "class 0, 1, ..."}.get(key, without)
-        where = "`[[device]]`, `[defaults]`" if key in fleet._RULE_OF_CLASS_NUMBER else "`[[device]]`"
-        lines.append(f"| {where} | `{key}` | {_cell(words[key])} | {rule or 'text'} | {without} |")
+    rules = {"name": "text", "count": "a whole number from 1"} | {k: r for k, (r, _) in fleet.CLASS_RULES.items()}
+    defaults = {"name": "class 0, 1, ...", "latency": f"{fleet.DEFAULT_LATENCY:g}"}
+    for key, rule in rules.items():
+        where = "`[[device]]`, `[defaults]`" if key in fleet.CLASS_RULES else "`[[device]]`"
+        lines.append(f"| {where} | `{key}` | {_cell(words[key])} | {rule} | {defaults.get(key, 'refused')} |")
     lines += ["", "What `[defaults]` says holds for every class that does not say otherwise.", ""]
     lines += ["## The paper's fleet", "", "```toml"]
     return "\n".join([*lines, files("codedfl_lab.fleet").joinpath("paper.toml").read_text(encoding="utf-8"), "```", ""])

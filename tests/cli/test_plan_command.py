@@ -53,7 +53,7 @@ def test_there_is_a_plan_whoever_wins(run: Run):
     """Devices alike and without lost packets: conventional FL needs no sharing phase and is first."""
     paper = Fleet.load("paper").scaled_to(8)
     alike = replace(paper.classes[0], count=8, mac_rate=25e6, setup_factor=0.0, failure_probability=0.0, name="alike")
-    replace(paper, classes=(alike,), name="alike").save("alike.toml")
+    Path("alike.toml").write_text(replace(paper, classes=(alike,), name="alike").dumps())
     result = run("plan", "digits", *SMALL, "--fleet", "alike.toml")
     assert result.exit_code == 0
     assert "Coding does not pay" in " ".join(result.stdout.split())

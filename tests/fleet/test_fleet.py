@@ -109,7 +109,7 @@ def test_save_and_load(tmp_path: Path):
     (tmp_path / "lab.toml").write_text(SMALL)
     fleet = Fleet.load(tmp_path / "lab.toml")
     assert fleet.name == "lab"
-    fleet.save(tmp_path / "copy.toml")
+    (tmp_path / "copy.toml").write_text(fleet.dumps())
     assert Fleet.load(str(tmp_path / "copy.toml")) == fleet
 
 

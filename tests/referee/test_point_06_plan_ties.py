@@ -21,7 +21,7 @@ from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.paired import mean_gap
 from codedfl_lab.comparing.timed_scheme import TimedScheme, Workload
-from codedfl_lab.costs.times import Conditions, WorkShape
+from codedfl_lab.costs.times import Conditions, Draws, WorkShape, epoch_end_times
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.planning.planner import Planning, Search, plan
 from codedfl_lab.report.plan_table import tie_words
@@ -90,7 +90,9 @@ def test_how_many_failures_a_plan_survives() -> None:
     shape = WorkShape(200, 10, np.full(25, 40))
 
     def made(scheme: RoleKeys | CodedKeys | Conventional) -> TimedScheme:
-        return TimedScheme.on(scheme, "gd", 2, Workload(shape, Conditions(fleet), 3), np.random.default_rng(0))
+        at = Conditions(fleet)
+        times = epoch_end_times(scheme, shape, at, 2, Draws(3, np.random.default_rng(0)))
+        return TimedScheme.of(scheme, "gd", Workload(shape, at, 3), *times)
 
     found = {scheme: made(scheme) for scheme in (RoleKeys(1), CodedKeys(23), CodedKeys(3, groups=5), Conventional())}
     assert [one.failures_survived for one in found.values()] == [11, 22, 2, 0]

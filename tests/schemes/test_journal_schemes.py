@@ -17,7 +17,7 @@ from codedfl_lab.baselines.coded_secagg import CodedSecAgg
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.baselines.light_secagg import LightSecAgg
 from codedfl_lab.comparing.timed_scheme import TimedScheme, Workload
-from codedfl_lab.costs.times import Conditions, WorkShape
+from codedfl_lab.costs.times import Conditions, Draws, WorkShape, epoch_end_times
 from codedfl_lab.fleet.fleet import Fleet
 
 PAPER = replace(Fleet.load("paper"), pad_macs_per_number=0.0, seal_macs_per_number=0.0)
@@ -27,7 +27,8 @@ SAMPLES = 60_000
 def row(scheme: Scheme, fleet: Fleet = PAPER, epochs: int = 20, draws: int = 100, seed: int = 0) -> TimedScheme:
     shape = WorkShape(2000, 10, np.full(fleet.n_devices, SAMPLES // fleet.n_devices))
     work = Workload(shape, Conditions(fleet), draws)
-    return TimedScheme.on(scheme, "gd", epochs, work, np.random.default_rng(seed))
+    times = epoch_end_times(scheme, shape, work.at, epochs, Draws(draws, np.random.default_rng(seed)))
+    return TimedScheme.of(scheme, "gd", work, *times)
 
 
 @pytest.mark.parametrize(("z", "seconds"), [(1, 3.33), (5, 4.24), (10, 15.2)])

@@ -15,7 +15,7 @@ from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl_lab import datasets
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.baselines.drop_slowest import DropSlowest
-from codedfl_lab.comparing.comparison import Settings, draw_latencies, train_all
+from codedfl_lab.comparing.comparison import Settings, Trained, draw_latencies, train_one
 from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.comparing.results import SchemeResult
 from codedfl_lab.costs.times import Conditions
@@ -211,7 +211,8 @@ def sorted_and_shuffled() -> tuple[Sequence[SchemeResult], Sequence[SchemeResult
         problems = [
             (seed, make_problem(data, n_devices=25, partition_name=way, n_features=100, seed=seed)) for seed in range(3)
         ]
-        outcomes.append(draw_latencies(name, train_all(problems, entries, settings), entries, settings)[0])
+        trained = Trained.joined([train_one(seed, problem, entries, settings) for seed, problem in problems])
+        outcomes.append(draw_latencies(name, trained, entries, settings)[0])
     return outcomes[0], outcomes[1]
 
 

@@ -14,7 +14,7 @@ from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl_lab.baselines.coded_fedl import CodedFedL
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.baselines.drop_slowest import DropSlowest
-from codedfl_lab.comparing.comparison import Entry, Settings, compare, draw_latencies, train_all
+from codedfl_lab.comparing.comparison import Entry, Settings, compare, draw_latencies, train_one
 from codedfl_lab.comparing.results import Gain, Summary, summary
 from codedfl_lab.costs.times import Conditions, models
 from codedfl_lab.fleet.fleet import Fleet
@@ -137,7 +137,7 @@ def test_a_seed_that_never_arrives_is_counted_not_dropped(outcome):
 
 
 def test_latencies_can_be_drawn_again_for_the_same_models():
-    trained = train_all([(0, digits(n_features=200))], ENTRIES[:2], settings())
+    trained = train_one(0, digits(n_features=200), ENTRIES[:2], settings())
     first, again = (draw_latencies("digits", trained, ENTRIES[:2], settings()) for _ in range(2))
     other = draw_latencies("digits", trained, ENTRIES[:2], settings(latency_seed=1))
     assert first == again

@@ -9,6 +9,7 @@ from typing import cast
 
 import numpy as np
 
+from codedfl.cli.options import listed
 from codedfl.cli.screen import Screen
 from codedfl.data.dataset import Dataset, Task
 from codedfl.data.problem import Problem, make_problem
@@ -96,8 +97,8 @@ def load_data(screen: Screen, name: str, options: DataOptions) -> Dataset:
             device=options.device,
             task=cast("Task | None", options.task),
             test_fraction=options.test_fraction,
-            columns=options.columns_to_use,
-            drop=options.columns_to_drop or None,
+            columns=None if options.columns is None else listed(options.columns),
+            drop=None if options.drop is None else listed(options.drop),
         )
         found = datasets.load(name, options.data_dir, reading=reading, progress=progress)
     for note in found.notes:

@@ -9,7 +9,7 @@ from typing import Annotated, get_args
 import click
 import typer
 
-from codedfl.cli.options import DataDir, Label, in_data, listed, refuse_unread
+from codedfl.cli.options import DataDir, Label, in_data, refuse_unread
 from codedfl.data.partition import PARTITIONS
 from codedfl_lab.comparing import paper
 from codedfl_lab.costs.times import Conditions
@@ -87,15 +87,6 @@ class DataOptions:
         str | None, in_data(metavar="A,B", help="Columns of a file to learn from.", show_default="all")
     ] = None
     drop: Annotated[str | None, in_data(metavar="A,B", help="Columns of a file to leave out.")] = None
-
-    @property
-    def columns_to_use(self) -> tuple[str, ...] | None:
-        """None is all of them."""
-        return None if self.columns is None else listed(self.columns)
-
-    @property
-    def columns_to_drop(self) -> tuple[str, ...]:
-        return listed(self.drop or "")
 
     def __post_init__(self) -> None:
         if self.partition != "dirichlet":

@@ -176,7 +176,7 @@ def _show_goals(screen: Screen, goals: Sequence[Goal]) -> None:
     shown.columns[0].no_wrap = False
     for goal in goals:
         fleet, scheme, rival = goal_words(goal)
-        wanted = "–" if goal.goal is None else "\n".join((f"{goal.goal:g}", *goal.verdict.split(", ")))
+        wanted = "–" if goal.goal is None else f"{goal.goal:g}\n{goal.verdict}".replace(", interval ", "\ninterval\n")
         headline, *others = ["–" if one.speedup is None else number(one.speedup) for one in goal.prices]
         interval = span(goal.prices[0].low, goal.prices[0].high)
         style = "bold red" if goal.verdict == "missed" else None

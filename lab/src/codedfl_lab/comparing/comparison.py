@@ -195,7 +195,7 @@ def compare(
     settings: Settings,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Train every entry on every problem (one per feature seed), then draw latencies.
+    """Train every entry on every problem (one per feature seed, one at a time in memory), then draw latencies.
 
     Examples
     --------
@@ -211,25 +211,12 @@ def compare(
     True
     """
     began = time.perf_counter()
-    trained = train_all(problems, entries, settings, progress)
-    rows, traces = draw_latencies(dataset, trained, entries, settings)
-    return Comparison(rows, traces, Took(time.perf_counter() - began, trained.seconds))
-
-
-def train_all(
-    problems: Iterable[tuple[int, Problem]],
-    entries: Sequence[Entry],
-    settings: Settings,
-    progress: Progress | None = None,
-) -> Trained:
-    """The trajectories. Problems are taken one at a time, so that only one is in memory.
-
-    ``progress`` is told what is being done and which fraction of the problem is over.
-    """
     parts = [train_one(seed, problem, entries, settings, progress) for seed, problem in problems]
     if not parts:
         raise InvalidInput("problems must hold at least one, got none")
-    return Trained.joined(parts)
+    trained = Trained.joined(parts)
+    rows, traces = draw_latencies(dataset, trained, entries, settings)
+    return Comparison(rows, traces, Took(time.perf_counter() - began, trained.seconds))
 
 
 def train_seeds(

@@ -172,16 +172,14 @@ class SchemeResult:
     @property
     def alpha(self) -> int | None:
         """None where the scheme has no code."""
-        return _whole(self.parameters.get("alpha"))
+        found = self.parameters.get("alpha")
+        return None if found is None else int(found)
 
     @property
     def z(self) -> int | None:
         """How many devices may collude with the server; None where the scheme has no such parameter."""
-        return _whole(self.parameters.get("z"))
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else int(value)
+        found = self.parameters.get("z")
+        return None if found is None else int(found)
 
 
 @dataclass(frozen=True)
@@ -453,10 +451,11 @@ class Results(Written):
     quick: bool = False
     traces: tuple[TraceRow, ...] = field(default=(), metadata=NOT_WRITTEN)
 
-    def traces_bytes(self) -> bytes:
-        """What traces.csv holds."""
+    def files(self) -> dict[str, bytes]:
+        """What results.json and traces.csv hold."""
         columns = [one.name for one in fields(TraceRow)]
-        return csv_bytes(columns, ([getattr(row, column) for column in columns] for row in self.traces))
+        traces = csv_bytes(columns, ([getattr(row, column) for column in columns] for row in self.traces))
+        return {"results.json": self.json_bytes(), "traces.csv": traces}
 
 
 def plain(value: Any) -> Any:

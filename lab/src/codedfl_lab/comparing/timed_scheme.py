@@ -13,10 +13,8 @@ from codedfl.solve.solver import Solver
 from codedfl.typing import Seconds
 from codedfl_lab.costs.times import (
     Conditions,
-    Draws,
     WorkShape,
     device_costs,
-    epoch_end_times,
     failures_survived,
     stragglers,
 )
@@ -74,14 +72,6 @@ class TimedScheme:
     colluders: int
     parameters: Mapping[str, float] = field(default_factory=dict)
     failures_survived: int = 0
-
-    @classmethod
-    def on(
-        cls, scheme: Scheme, solver: str | Solver, epochs: int, work: Workload, rng: np.random.Generator
-    ) -> TimedScheme:
-        """By Monte-Carlo on a fleet, for schemes with and without state machines alike."""
-        times = epoch_end_times(scheme, work.shape, work.at, epochs, Draws(work.draws, rng))
-        return cls.of(scheme, solver, work, *times)
 
     @classmethod
     def of(cls, scheme: Scheme, solver: str | Solver, work: Workload, start: Seconds, ends: Seconds) -> TimedScheme:

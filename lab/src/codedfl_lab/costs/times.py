@@ -165,10 +165,6 @@ class Sharing:
     start: Seconds
     ready: Seconds
 
-    @classmethod
-    def none(cls, draws: int, n_devices: int) -> Sharing:
-        return cls(np.zeros(draws), np.zeros((draws, n_devices)))
-
 
 @dataclass(frozen=True, eq=False)
 class EpochLoad(RoundTrip):
@@ -226,7 +222,7 @@ def epoch_load(scheme: Scheme, shape: WorkShape, fleet: Fleet) -> EpochLoad:
 def sharing(scheme: Scheme, shape: WorkShape, at: Conditions, draws: int, rng: np.random.Generator) -> Sharing:
     """Phase 1; none unless the scheme has one."""
     del scheme, shape, rng
-    return Sharing.none(draws, at.fleet.n_devices)
+    return Sharing(np.zeros(draws), np.zeros((draws, at.fleet.n_devices)))
 
 
 @singledispatch

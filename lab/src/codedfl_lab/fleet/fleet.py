@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,7 +22,6 @@ import tomli_w
 from numpy.typing import NDArray
 
 from codedfl.errors import InvalidInput
-from codedfl.files import write_text
 from codedfl.typing import Unchecked
 
 RATED_BITS = 48
@@ -51,39 +50,35 @@ that an LTE link takes for the shortest question and answer. The paper counts no
 
 _MOST_DEVICES = 1_000_000
 
-_RULES: dict[str, Callable[[float], bool]] = {
-    "positive": lambda x: x > 0,
-    "zero or positive": lambda x: x >= 0,
-    "in [0, 1)": lambda x: 0 <= x < 1,
+_POSITIVE: tuple[str, Callable[[float], bool]] = "positive", lambda x: x > 0
+_NOT_NEGATIVE: tuple[str, Callable[[float], bool]] = "zero or positive", lambda x: x >= 0
+CLASS_RULES = {
+    "mac_rate": _POSITIVE,
+    "setup_factor": _NOT_NEGATIVE,
+    "uplink_rate": _POSITIVE,
+    "downlink_rate": _POSITIVE,
+    "failure_probability": ("in [0, 1)", lambda x: 0 <= x < 1),
+    "header_overhead": _NOT_NEGATIVE,
+    "latency": _NOT_NEGATIVE,
 }
-_RULE_OF_CLASS_NUMBER = {
-    "mac_rate": "positive",
-    "setup_factor": "zero or positive",
-    "uplink_rate": "positive",
-    "downlink_rate": "positive",
-    "failure_probability": "in [0, 1)",
-    "header_overhead": "zero or positive",
-    "latency": "zero or positive",
-}
-_DEFAULTS = {"latency": DEFAULT_LATENCY}
-_CLASS_KEYS = ("name", "count", *_RULE_OF_CLASS_NUMBER)
+_COST_RULES = {"pad_macs_per_number": _NOT_NEGATIVE, "seal_macs_per_number": _NOT_NEGATIVE}
+_RULES = {**CLASS_RULES, **_COST_RULES, "server_mac_rate": _POSITIVE}
 
 
-def _number(key: str, value: Any, rule: str) -> float:
-    # TOML has true, nan and inf; Python takes True for 1.
-    numeric = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not numeric or not abs(value) <= sys.float_info.max:
-        raise InvalidInput(f"{key} must be a finite number, got {value!r}")
-    if not _RULES[rule](value):
-        raise InvalidInput(f"{key} must be {rule}, got {value!r}")
-    return float(value)
-
-
-def _whole(key: str, value: Any) -> int:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or not 1 <= value <= _MOST_DEVICES:
-        raise InvalidInput(f"{key} must be an integer from 1 to {_MOST_DEVICES}, got {value!r}")
-    return int(value)
+def _check(key: str, value: Any) -> None:
+    """Refuse a value that breaks the rule of its key. TOML has true, nan and inf; Python takes True for 1."""
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if key == "name":
+        wanted, good = "a non-empty string", isinstance(value, str) and value != ""
+    elif key in ("count", "n_devices"):
+        whole = number and isinstance(value, (int, np.integer))
+        wanted, good = f"an integer from 1 to {_MOST_DEVICES}", whole and 1 <= value <= _MOST_DEVICES
+    elif not number or not abs(value) <= sys.float_info.max:
+        wanted, good = "a finite number", False
+    else:
+        wanted, good = _RULES[key][0], _RULES[key][1](value)
+    if not good:
+        raise InvalidInput(f"{key} must be {wanted}, got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -113,10 +108,8 @@ class DeviceClass:
     latency: float = DEFAULT_LATENCY
 
     def __post_init__(self) -> None:
-        _text("name", self.name)
-        _whole("count", self.count)
-        for key, rule in _RULE_OF_CLASS_NUMBER.items():
-            _number(key, getattr(self, key), rule)
+        for key, value in vars(self).items():
+            _check(key, value)
 
 
 def _per_device(key: str) -> cached_property[NDArray[np.float64]]:
@@ -153,14 +146,12 @@ class Fleet:
     seal_macs_per_number: float = SEAL_MACS_PER_NUMBER
 
     def __post_init__(self) -> None:
-        _text("name", self.name)
+        for key in ("name", "server_mac_rate", *_COST_RULES):
+            _check(key, getattr(self, key))
         if not self.classes:
             raise InvalidInput("device must have at least one class, got none")
         if self.n_devices > _MOST_DEVICES:
             raise InvalidInput(f"device must count at most {_MOST_DEVICES} devices in all, got {self.n_devices}")
-        _number("server_mac_rate", self.server_mac_rate, "positive")
-        _number("pad_macs_per_number", self.pad_macs_per_number, "zero or positive")
-        _number("seal_macs_per_number", self.seal_macs_per_number, "zero or positive")
 
     def __repr__(self) -> str:
         slowest, fastest = f"{self.mac_rate.min():.3g}", f"{self.mac_rate.max():.3g}"
@@ -187,7 +178,7 @@ class Fleet:
 
     def scaled_to(self, n_devices: int) -> Fleet:
         """A fleet with this mix of classes at another D, by largest remainders; classes left empty are dropped."""
-        _whole("n_devices", n_devices)
+        _check("n_devices", n_devices)
         # Integer arithmetic: two classes of equal share must tie exactly, whatever D is.
         quotas = [divmod(c.count * n_devices, self.n_devices) for c in self.classes]
         counts = [whole for whole, _ in quotas]
@@ -226,36 +217,25 @@ class Fleet:
             raise InvalidInput(f"{source}: a fleet must be valid TOML, got: {error}") from error
         with _blame(f"{source}: "):
             _known_keys(data, ("name", "server", "costs", "defaults", "device"))
-            sections = {key: _table(data, key) for key in ("server", "costs", "defaults")}
-            with _blame("server."):
-                _known_keys(sections["server"], ("mac_rate",))
-                server = _number("mac_rate", _required(sections["server"], "mac_rate"), "positive")
-            with _blame("costs."):
-                _known_keys(sections["costs"], ("pad_macs_per_number", "seal_macs_per_number"))
-                costs = {k: _number(k, v, "zero or positive") for k, v in sections["costs"].items()}
-            with _blame("defaults."):
-                _known_keys(sections["defaults"], tuple(_RULE_OF_CLASS_NUMBER))
-                for key, value in sections["defaults"].items():
-                    _number(key, value, _RULE_OF_CLASS_NUMBER[key])
+            server, costs = _section(data, "server", ("mac_rate",)), _section(data, "costs", _COST_RULES)
+            if "mac_rate" not in server:
+                raise InvalidInput("server.mac_rate must be given, got nothing")
+            defaults = {"latency": DEFAULT_LATENCY, **_section(data, "defaults", CLASS_RULES)}
             tables = data.get("device", [])
             if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
                 raise InvalidInput(f"device must be an array of tables, got {tables!r}")
-            classes = tuple(_read_class(i, t, sections["defaults"]) for i, t in enumerate(tables))
-            return cls(data.get("name", name), classes, server, **costs)
+            classes = tuple(_read_class(i, {**defaults, **t}) for i, t in enumerate(tables))
+            return cls(data.get("name", name), classes, server["mac_rate"], **costs)
 
     def dumps(self) -> str:
         """The fleet as TOML, every class in full."""
         devices = [
-            {"name": c.name, "count": int(c.count), **{key: float(getattr(c, key)) for key in _RULE_OF_CLASS_NUMBER}}
+            {"name": c.name, "count": int(c.count), **{key: float(getattr(c, key)) for key in CLASS_RULES}}
             for c in self.classes
         ]
-        costs = {key: float(getattr(self, key)) for key in ("pad_macs_per_number", "seal_macs_per_number")}
+        costs = {key: float(getattr(self, key)) for key in _COST_RULES}
         server = {"mac_rate": float(self.server_mac_rate)}
         return tomli_w.dumps({"name": self.name, "server": server, "costs": costs, "device": devices})
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fleet as TOML."""
-        write_text(Path(path), self.dumps())
 
 
 def _frozen(values: NDArray[Any]) -> NDArray[Any]:
@@ -271,33 +251,28 @@ def _blame(prefix: str) -> Iterator[None]:
         raise InvalidInput(f"{prefix}{error}") from error
 
 
-def _text(key: str, value: object) -> None:
-    if not isinstance(value, str) or not value:
-        raise InvalidInput(f"{key} must be a non-empty string, got {value!r}")
-
-
-def _known_keys(table: Unchecked, known: tuple[str, ...]) -> None:
+def _known_keys(table: Unchecked, known: Collection[str]) -> None:
     for key, value in table.items():
         if key not in known:
             raise InvalidInput(f"{key} is not a known key ({', '.join(known)}), got {value!r}")
 
 
-def _required(table: Unchecked, key: str) -> Any:
-    if key not in table:
-        raise InvalidInput(f"{key} must be given, got nothing")
-    return table[key]
-
-
-def _table(data: Unchecked, key: str) -> Unchecked:
-    table = data.get(key, {})
+def _section(data: Unchecked, name: str, known: Collection[str]) -> Unchecked:
+    """A table of the file that has known keys and values by their rules only."""
+    table = data.get(name, {})
     if not isinstance(table, dict):
-        raise InvalidInput(f"{key} must be a table, got {table!r}")
+        raise InvalidInput(f"{name} must be a table, got {table!r}")
+    with _blame(f"{name}."):
+        _known_keys(table, known)
+        for key, value in table.items():
+            _check(key, value)
     return table
 
 
-def _read_class(index: int, table: Unchecked, defaults: Unchecked) -> DeviceClass:
+def _read_class(index: int, table: Unchecked) -> DeviceClass:
     with _blame(f"device[{index}]."):
-        _known_keys(table, _CLASS_KEYS)
-        values = {**_DEFAULTS, **defaults, **table}
-        arguments = {key: _required(values, key) for key in ("count", *_RULE_OF_CLASS_NUMBER)}
-        return DeviceClass(name=values.get("name", f"class {index}"), **arguments)
+        _known_keys(table, ("name", "count", *CLASS_RULES))
+        for key in ("count", *CLASS_RULES):
+            if key not in table:
+                raise InvalidInput(f"{key} must be given, got nothing")
+        return DeviceClass(**{"name": f"class {index}", **table})

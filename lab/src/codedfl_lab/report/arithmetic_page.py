@@ -68,15 +68,10 @@ def _page(results: ArithmeticResults, svg: str) -> str:
             page.section("Proposition by proposition", page.claims_table(results.claims)),
             page.section("What was counted", page.table(("data and arithmetic", *heads), lines, ABOUT)),
             page.section("Trained", page.figure(svg, caption)),
-            page.section(
-                "How this was made",
-                page.definitions(
-                    {
-                        "command": results.command,
-                        "took": f"{results.seconds:.0f} s" + ", a quick look without the paper's size" * results.quick,
-                        "versions": ", ".join(f"{name} {version}" for name, version in results.versions.items()),
-                    }.items()
-                ),
+            page.how_made(
+                command=results.command,
+                took=f"{results.seconds:.0f} s" + ", a quick look without the paper's size" * results.quick,
+                versions=", ".join(f"{name} {version}" for name, version in results.versions.items()),
             ),
         ),
     )
@@ -99,9 +94,8 @@ def _figure(results: ArithmeticResults) -> Pictures:
                 wide = 3.0 if name == OURS else 1.4  # ours shows behind a curve that covers it
                 shown = [100 * score for score in scores]
                 axes.plot(range(1, len(scores) + 1), shown, color=colour, linestyle=dashes, label=name, linewidth=wide)
-            canvas.light_grid(axes)
             axes.set_xlabel("epoch")
-            canvas.title(axes, size.replace(", D", "\nD"))
+            axes.set_title(size.replace(", D", "\nD"))
         panels[0].set_ylabel("test accuracy in per cent")
         panels[0].legend(frameon=False)
 

@@ -37,7 +37,7 @@ def beyond_page(results: Results, accuracy: Mapping[str, str], scaling: str | No
         results.title,
         beyond_headlines(results),
         (
-            web.quick_note(results),
+            web.quick_note(results) if results.quick else "",
             _goals_section(results.goals) if results.goals else "",
             *(_dataset_section(results, name, svg) for name, svg in accuracy.items()),
             "" if scaling is None else _scaling_section(results.scaling, scaling),
@@ -73,8 +73,8 @@ def _goals_section(goals: Sequence[Goal]) -> str:
     found: web.Matrix = {}
     for one in goals:
         found[(*goal_words(one), NOTHING if one.goal is None else f"{one.goal:g}")] = {
-            ("", "verdict"): web.GOAL_VERDICTS[one.verdict],
             ("", "time"): seconds(one.time_s),
+            ("", "verdict"): web.GOAL_VERDICTS[one.verdict],
             **{("times faster", price_words(at.price)): _priced(at) for at in one.prices},
         }
     heads = ("data set", "scheme", "against", "goal")

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
@@ -68,6 +66,14 @@ _RC: dict[Any, Any] = {
     "ytick.color": INK,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10.8,
+    "axes.titleweight": "bold",
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "grid.color": INK,
+    "grid.alpha": 0.1,
+    "grid.linewidth": 0.6,
     "text.parse_math": False,  # a dollar sign in a file's name is a dollar sign
     "svg.hashsalt": "codedfl",
     "svg.fonttype": "path",  # the same letters on every machine
@@ -78,6 +84,7 @@ COLUMN_INCHES = 3.5
 _COLUMN_RC: dict[Any, Any] = {
     **_RC,
     "font.size": 7.0,
+    "axes.titlesize": 8.4,
     "axes.linewidth": 0.6,
     "xtick.major.width": 0.6,
     "ytick.major.width": 0.6,
@@ -116,26 +123,9 @@ def look_of(scheme: str, solver: str) -> Look:
     return Look(method_name(scheme, solver), colour, dashes, marker=marker)
 
 
-def house_style(*, column: bool = False) -> AbstractContextManager[None]:
-    """Draw and render within it; ``column`` has the smaller letters of a figure in the column of a paper."""
-    return mpl.rc_context(_COLUMN_RC if column else _RC)
-
-
-def blank(width: float, height: float) -> Figure:
-    """A figure of ``width`` by ``height`` inches that needs no display."""
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
 def panels(figure: Figure, columns: int) -> list[Axes]:
     """Side by side, with one height axis."""
     return list(figure.subplots(1, columns, sharey=True, squeeze=False)[0])
-
-
-def light_grid(axes: Axes) -> None:
-    """Lines to read values by, behind the curves."""
-    axes.grid(True, which="major", color=INK, alpha=0.1, linewidth=0.6)
 
 
 def count_ticks(axis: Axis, text: Callable[[float], str] = count) -> None:
@@ -157,37 +147,22 @@ def fixed_ticks(axes: Axes, values: Sequence[float]) -> None:
     count_ticks(axes.xaxis)
 
 
-def title(axes: Axes, text: str) -> None:
-    """Above the panel, at its left edge."""
-    axes.set_title(text, loc="left", fontsize=1.2 * mpl.rcParams["font.size"], fontweight="bold")
-
-
 def pictures(
     draw: Callable[[Figure, bool], None], size: tuple[float, float], column: tuple[float, float] | None = None
 ) -> Pictures:
-    """What ``draw`` draws in ``size`` inches; told True it draws once more for ``column``, that of a paper."""
-    with house_style():
-        figure = blank(*size)
+    """What ``draw`` draws in ``size`` inches; told True it draws once more for ``column``, that of a paper.
+
+    Nothing needs a display, and the same figure gives the same bytes: no dates, no versions.
+    """
+    png, svg, pdf = io.BytesIO(), io.BytesIO(), io.BytesIO()
+    with mpl.rc_context(_RC):
+        figure = Figure(figsize=size, layout="constrained")
         draw(figure, False)
-        made = render(figure)
-    if column is None:
-        return made
-    with house_style(column=True):
-        figure = blank(*column)
-        draw(figure, True)
-        return replace(made, pdf=render_pdf(figure))
-
-
-def render(figure: Figure) -> Pictures:
-    """For the screen: the same bytes for the same figure: no dates, no versions."""
-    png, svg = io.BytesIO(), io.BytesIO()
-    figure.savefig(png, format="png", dpi=DPI, metadata={"Software": None})
-    figure.savefig(svg, format="svg", facecolor=PAPER, metadata=dict.fromkeys(_SVG_METADATA))
-    return Pictures(png.getvalue(), svg.getvalue().decode())
-
-
-def render_pdf(figure: Figure) -> bytes:
-    """The figure as PDF, for print."""
-    pdf = io.BytesIO()
-    figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
-    return pdf.getvalue()
+        figure.savefig(png, format="png", dpi=DPI, metadata={"Software": None})
+        figure.savefig(svg, format="svg", facecolor=PAPER, metadata=dict.fromkeys(_SVG_METADATA))
+    if column is not None:
+        with mpl.rc_context(_COLUMN_RC):
+            figure = Figure(figsize=column, layout="constrained")
+            draw(figure, True)
+            figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
+    return Pictures(png.getvalue(), svg.getvalue().decode(), pdf.getvalue() or None)

@@ -39,9 +39,8 @@ def curves_figure(panels: Mapping[str, Mapping[Method, Points]], width: str, hei
             axes.set_yscale("log")
             canvas.fixed_ticks(axes, places)
             canvas.log_ticks(axes.yaxis)
-            canvas.light_grid(axes)
             axes.set_xlabel(width)
-            canvas.title(axes, title)
+            axes.set_title(title)
         for axes in grid[:, 0]:
             axes.set_ylabel(height)
         figure.legend(

@@ -133,14 +133,14 @@ def accuracy_figure(
         _limits(axes, curves, target, targets_of(schemes))
         _mark(axes, lines, curves)
         axes.axhline(target, color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
-        canvas.light_grid(axes)
         axes.set_xlabel("training time, virtual seconds, sharing phase included")
         axes.set_ylabel(f"test {score_name}")
         if score_name == "accuracy":
-            axes.yaxis.set_major_formatter(FuncFormatter(_percent_tick))
+            # Nothing above 100 %.
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: percent(value) if value < 1 + 1e-9 else ""))
         _legend(axes, curves, entries, target, score_name, column=column)
         if not column:  # there the title belongs into the caption
-            canvas.title(axes, title)
+            axes.set_title(title)
 
     # As high as wide in a column, and a line of the legend for each curve below.
     return canvas.pictures(draw, (9.6, 4.9), (canvas.COLUMN_INCHES, 2.7 + 0.13 * (len(curves) + 1)))
@@ -210,11 +210,6 @@ def _enters(curve: Curve, bottom: float) -> float:
     above = int(np.argmax(curve.median >= bottom))
     before = max(0, above - 1)
     return float(np.interp(bottom, curve.median[before : above + 1], curve.seconds[before : above + 1]))
-
-
-def _percent_tick(value: float, _position: int | None) -> str:
-    """Nothing above 100 %."""
-    return "" if value > 1 + 1e-9 else percent(value)
 
 
 def _legend(

@@ -28,7 +28,7 @@ def write_report(folder: Path, results: Results) -> dict[str, Path]:
     pictures = accuracy_figure(results.title, shown, results.traces, target, results.score_name)
     page = report_page(results, pictures.svg)
     made = {"summary.csv": summary_bytes([results]), "report.html": page.encode()}
-    return write_all(folder, _data(results) | pictures.files("accuracy") | made)
+    return write_all(folder, results.files() | pictures.files("accuracy") | made)
 
 
 def write_sweep(folder: Path, parameter: str, found: Sequence[Results]) -> dict[str, Path]:
@@ -46,7 +46,7 @@ def write_beyond_report(folder: Path, results: Results) -> dict[str, Path]:
     accuracy = {name: _beyond_accuracy(results, name) for name in dict.fromkeys(row.dataset for row in results.schemes)}
     if not accuracy:
         raise InvalidInput("results must hold at least one scheme, got none")
-    contents = _data(results)
+    contents = results.files()
     for name, pictures in accuracy.items():
         contents |= pictures.files(f"accuracy-{name}")
     scaling_svg = None
@@ -64,7 +64,3 @@ def _beyond_accuracy(results: Results, dataset: str) -> Pictures:
     shown = best_variants(of_convention(results.schemes, sharing, chunked=False, dataset=dataset))
     target = shown[0].target_accuracy
     return accuracy_figure(dataset_name(dataset), shown, results.traces, target, results.score_name)
-
-
-def _data(results: Results) -> dict[str, bytes]:
-    return {"results.json": results.json_bytes(), "traces.csv": results.traces_bytes()}

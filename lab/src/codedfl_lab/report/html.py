@@ -30,7 +30,6 @@ from codedfl_lab.report.rows import (
     speedup_median,
     speedup_range,
     target_text,
-    target_value,
     targets_of,
     times_faster,
 )
@@ -52,15 +51,15 @@ def report_page(results: Results, svg: str) -> str:
         results.title,
         [headline(results)],
         (
-            web.quick_note(results),
+            web.quick_note(results) if results.quick else "",
             _leaders(results),
-            _paper_section(results),
+            "" if results.paper is None else _paper_section(results, results.paper),
             _figure(results, svg),
             _scheme_sections(results),
-            _targets_section(results),
+            _targets_section(results) if len(targets_of(results.schemes)) > 1 else "",
             _claims_section(results.claims) if results.claims else "",
-            _shuffled_section(results),
-            _sensitivity_section(results),
+            _shuffled_section(results) if results.shuffled else "",
+            _sensitivity_section(results) if results.sensitivity else "",
             _notes_section(results),
             web.provenance(results),
         ),
@@ -116,11 +115,9 @@ def _spread(entry: SchemeResult) -> str:
     return f"{speedup_range(entry)} over them" if interval == NOTHING else f"95 % interval {interval}"
 
 
-def _paper_section(results: Results) -> str:
+def _paper_section(results: Results, value: PaperValue) -> str:
     """The paper's value, ours with its interval and the ratio of both, under every convention and step."""
-    value, target = results.paper, headline_target(results)
-    if value is None:
-        return ""
+    target = headline_target(results)
     rows: list[web.Line] = []
     for sharing, step in kinds(results.schemes):
         entry = _paper_entry(entries_at(results.schemes, target, sharing, step), value)
@@ -208,17 +205,14 @@ def _targets_section(results: Results) -> str:
     """Who is ahead at which target: the winner changes (paper section V)."""
     schemes = results.schemes
     sharing, step = kinds(schemes)[0]
-    targets = targets_of(e for e in schemes if (e.sharing, e.step) == (sharing, step))
-    if len(targets) < 2:
-        return ""
     found: web.Matrix = {}
-    for target in targets:
+    for target in targets_of(schemes):
         entries = entries_at(schemes, target, sharing, step)
         first = min(entries, key=by_time)
         for one in entries:
             text = number(one.time_to_target_s.median)
             mark = "▸ " * (one is first and text != NEVER)
-            found.setdefault((full_name(one),), {})["", target_value(target, results.score_name)] = mark + text
+            found.setdefault((full_name(one),), {})["", target_text(target, results.score_name)] = mark + text
     caption = f"Median time in seconds, ▸ the fastest; sharing {sharing}, step {step}."
     return web.section("Time to other targets", web.matrix(("scheme",), found, caption))
 
@@ -246,8 +240,6 @@ def _claims_section(claims: Sequence[Claim]) -> str:
 
 def _shuffled_section(results: Results) -> str:
     schemes = results.shuffled
-    if not schemes:
-        return ""
     target = headline_target(results)
     sharing, step = kinds(schemes)[0]
     lead = (
@@ -260,8 +252,6 @@ def _shuffled_section(results: Results) -> str:
 def _sensitivity_section(results: Results) -> str:
     """Time and speed-up of every scheme with pads and sealing at several prices."""
     cases = results.sensitivity
-    if not cases:
-        return ""
     target = headline_target(results)
     sharing, step = kinds(cases[0].schemes)[0]
     found: web.Matrix = {}

@@ -54,12 +54,6 @@ def noise_page(results: NoiseResults, svg: str) -> str:
         for one in results.audits
     ]
     heads = ("planted fault", "stated epsilon", "epsilon shown", "advantage", "at most")
-    made = {
-        "command": results.command,
-        "devices": f"{results.n_devices}, noise made for {results.honest} honest ones, delta = {results.delta:g}",
-        "seeds": ", ".join(map(str, results.seeds)),
-        "took": f"{results.seconds:.0f} s" + ". A quick look, on less than the study has." * results.quick,
-    }
     return page.page(
         "Noise: what it costs and what it hides",
         [],
@@ -67,7 +61,12 @@ def noise_page(results: NoiseResults, svg: str) -> str:
             page.section("What holds", page.claims_table(results.claims)),
             page.section("Accuracy", page.table(HEADINGS, rows, ABOUT), page.figure(svg, "Accuracy against epsilon.")),
             page.section("Planted faults", page.table(heads, audits, ADVERSARY)),
-            page.section("How this was made", page.definitions(made.items())),
+            page.how_made(
+                command=results.command,
+                devices=f"{results.n_devices}, noise made for {results.honest} honest ones, delta = {results.delta:g}",
+                seeds=", ".join(map(str, results.seeds)),
+                took=f"{results.seconds:.0f} s" + ". A quick look, on less than the study has." * results.quick,
+            ),
         ),
     )
 
@@ -96,9 +95,8 @@ def noise_figure(rows: Sequence[NoiseRow]) -> Pictures:
                     axes.plot(places, shown, color=color, label=words, linestyle=dashes, marker="o", markersize=3)
             axes.set_xscale("log")
             canvas.fixed_ticks(axes, places)
-            canvas.light_grid(axes)
             axes.set_xlabel("epsilon")
-            canvas.title(axes, dataset_name(name))
+            axes.set_title(dataset_name(name))
         panels[0].set_ylabel("test accuracy in per cent")
         panels[0].legend(frameon=False, fontsize=7.5)
 

@@ -9,7 +9,6 @@ import itertools
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -39,25 +38,21 @@ VERDICTS: dict[Verdict, Cell] = {
 }
 GOAL_VERDICTS: dict[GoalVerdict, Cell] = {
     "met": Cell("✓ met", "text holds"),
-    "met, interval reaches below": Cell("✓ met, interval reaches below", "text holds"),
+    "met, interval reaches below": Cell("✓ met, interval reaches below", "text holds prose"),
     "missed": Cell("✗ missed", "text fails"),
     "no goal": Cell(NOTHING, "text"),
 }
 
 
-@cache
-def _style() -> str:
-    return files("codedfl_lab.report").joinpath("page.css").read_text(encoding="utf-8")
-
-
 def page(title: str, headlines: Iterable[str], sections: Iterable[str]) -> str:
     """The whole page; empty sections are left out."""
     leads = [f'<p class="headline">{escape(sentence)}</p>' for sentence in headlines]
+    style = files("codedfl_lab.report").joinpath("page.css").read_text(encoding="utf-8")
     body = "\n".join([f"<h1>{escape(title)}</h1>", *leads, *(section for section in sections if section)])
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{_style()}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+        f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
     )
 
 
@@ -214,9 +209,7 @@ def claims_table(claims: Sequence[Claim]) -> str:
 
 
 def quick_note(results: Results) -> str:
-    """What a quick look cannot show; nothing for a whole one."""
-    if not results.quick:
-        return ""
+    """What a quick look cannot show."""
     return paragraph(
         f"A quick look with {results.n_features} features on some of the rows: the paper's headline numbers cannot be"
         " reached with these, and its claims are about the whole. Run the command without --quick for them.",
@@ -227,14 +220,17 @@ def quick_note(results: Results) -> str:
 def provenance(results: Results) -> str:
     """Data, fleet, seeds and versions behind the numbers."""
     took = results.seconds
-    facts = {
-        "data set": results.dataset,
-        "fleet": f"{results.fleet}, {results.n_devices} devices",
-        "feature seeds": ", ".join(map(str, results.seeds)),
-        "latency draws": results.draws,
-        "computed in": f"{seconds(took.total)}, {100 * took.share:.0f} % of it linear algebra",
-        "versions": ", ".join(f"{name} {version}" for name, version in results.versions.items()),
-    }
-    items = "".join(f"<dt>{escape(name)}</dt><dd>{escape(str(fact))}</dd>" for name, fact in facts.items())
-    command = f"<dt>command</dt><dd><code>{escape(results.command)}</code></dd>"
-    return section("How this was made", f"<dl>{command}{items}</dl>")
+    return how_made(
+        command=results.command,
+        data_set=results.dataset,
+        fleet=f"{results.fleet}, {results.n_devices} devices",
+        feature_seeds=", ".join(map(str, results.seeds)),
+        latency_draws=str(results.draws),
+        computed_in=f"{seconds(took.total)}, {100 * took.share:.0f} % of it linear algebra",
+        versions=", ".join(f"{name} {version}" for name, version in results.versions.items()),
+    )
+
+
+def how_made(**facts: str) -> str:
+    """The last section of every page."""
+    return section("How this was made", definitions((name.replace("_", " "), fact) for name, fact in facts.items()))

@@ -194,11 +194,6 @@ def dataset_name(name: str) -> str:
     return DATASET_NAMES.get(name, name)
 
 
-def target_value(target: float, score_name: str) -> str:
-    """A target without its unit: 95 % or 0.5."""
-    return percent(target) if score_name == "accuracy" else f"{target:g}"
-
-
 def target_text(target: float, score_name: str) -> str:
     """A target with what it is a target of."""
     return f"{percent(target)} accuracy" if score_name == "accuracy" else f"{score_name} = {target:g}"
