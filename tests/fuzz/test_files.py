@@ -29,12 +29,12 @@ from codedfl.contract.snapshot import RowTags, Snapshot
 from codedfl.contract.toml_file import load_study, parse_study
 from codedfl.data.columns import Columns
 from codedfl.data.model import TrainedModel
-from codedfl.data.table_file import TableReading, load_file
 from codedfl.data.tables import read_file
 from codedfl.engine.keys import load_identity
 from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import InvalidInput
 from codedfl_lab.datasets.idx import read_idx
+from codedfl_lab.datasets.table_file import TableReading, load_file
 from codedfl_lab.fleet.fleet import Fleet
 from small_problems import digits
 

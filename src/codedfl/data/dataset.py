@@ -18,7 +18,6 @@ from codedfl.errors import InvalidInput
 
 Task = Literal["classification", "regression"]
 Rows = NDArray[np.float32] | NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 # Whole numbers with more distinct values than this are taken for quantities (ages, counts), not for names of classes.
 MOST_CLASSES_GUESSED = 20
@@ -139,21 +138,3 @@ def as_labels(y: NDArray[Any], task: Task | None) -> tuple[NDArray[Any], Task]:
         first = numbers[np.flatnonzero(~whole)[0]]
         raise InvalidInput(f"labels must be text or whole numbers for classification, got {first}")
     return y.astype(np.int64), task
-
-
-def split_rows(y: NDArray[Any], task: Task, test_fraction: float, rng: np.random.Generator) -> tuple[Indices, Indices]:
-    """Draw test rows, the same fraction of each class; return (training rows, test rows), each ascending.
-
-    Every class keeps at least one training row, so a class of a single row is never tested.
-    For regression the rows are drawn as if of one class.
-    """
-    if not 0 < test_fraction < 1:
-        raise InvalidInput(f"test_fraction must lie strictly between 0 and 1, got {test_fraction}")
-    groups = np.unique(y, return_inverse=True)[1] if task == "classification" else np.zeros(len(y), np.int64)
-    test = np.zeros(len(y), dtype=bool)
-    for group in range(int(groups.max(initial=-1)) + 1):
-        members = rng.permutation(np.flatnonzero(groups == group))
-        test[members[: min(round(test_fraction * len(members)), len(members) - 1)]] = True
-    if not test.any():
-        raise InvalidInput(f"test_fraction must leave at least one test row of {len(y)}, got {test_fraction}")
-    return np.flatnonzero(~test), np.flatnonzero(test)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from codedfl.data.columns import Columns
-from codedfl.data.dataset import Dataset, as_labels, split_rows
-from codedfl.data.table_file import TableReading
+from codedfl.data.dataset import Dataset, as_labels
 from codedfl_lab.datasets import load
+from codedfl_lab.datasets.splitting import split_rows
+from codedfl_lab.datasets.table_file import TableReading
 
 
 def good(**changes: Any) -> dict[str, Any]:

@@ -10,11 +10,11 @@ import pyarrow.parquet
 import pytest
 
 from codedfl.data.columns import Columns
-from codedfl.data.table_file import TableReading
 from codedfl.data.tables import read_file
 from codedfl.data.tables.csv_file import BLOCK
 from codedfl.typing import Floats
 from codedfl_lab.datasets import load
+from codedfl_lab.datasets.table_file import TableReading
 
 ROWS = 20
 COLUMNS: dict[str, list[Any]] = {

@@ -13,13 +13,13 @@ from codedfl.cli.options import listed
 from codedfl.cli.screen import Screen
 from codedfl.data.dataset import Dataset, Task
 from codedfl.data.problem import Problem, make_problem
-from codedfl.data.table_file import TableReading
 from codedfl.errors import InvalidInput
 from codedfl.run.secure_sum import secure_moments_in_process
 from codedfl_lab import datasets
 from codedfl_lab.cli.options import DataOptions, FleetOptions, ModelOptions
 from codedfl_lab.comparing import paper
 from codedfl_lab.datasets.shifted_digits import SHIFTED_DIGITS
+from codedfl_lab.datasets.table_file import TableReading
 from codedfl_lab.fleet.fleet import Fleet
 
 # Below this many training rows the kernel matrix has no use for the paper's 2000 features.

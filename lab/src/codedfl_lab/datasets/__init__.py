@@ -6,7 +6,6 @@ A named data set is one file in this folder and one entry in `NAMED`.
 from pathlib import Path
 
 from codedfl.data.dataset import Dataset
-from codedfl.data.table_file import TableReading, load_file
 from codedfl.errors import InvalidInput
 from codedfl.typing import FileProgress
 from codedfl_lab.datasets.digits import DIGITS
@@ -14,6 +13,7 @@ from codedfl_lab.datasets.fetch import fetch_files
 from codedfl_lab.datasets.idx import FASHION_MNIST, MNIST
 from codedfl_lab.datasets.named import NamedDataset
 from codedfl_lab.datasets.shifted_digits import SHIFTED_DIGITS
+from codedfl_lab.datasets.table_file import TableReading, load_file
 
 __all__ = [
     "NAMED",
