@@ -14,7 +14,7 @@ from codedfl.engine.logs import use_console
 
 app = typer.Typer(help="Set up and start a broker for codedfl join and serve.", no_args_is_help=True)
 
-Folder = Annotated[Path, typer.Argument(help="The broker's folder.", show_default=False)]
+Folder = Annotated[Path, typer.Argument(help="The broker's folder.")]
 
 
 @app.command("new")
@@ -24,7 +24,7 @@ def new(
         list[str], typer.Option(metavar="NAME", help="Name or address under which it is reached; can be repeated.")
     ],
     device: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A device to let in; can be repeated.", show_default=False)
+        list[str] | None, typer.Option(metavar="NAME", help="A device to let in; can be repeated.")
     ] = None,
     port: Annotated[int, typer.Option(metavar="N", help="To listen at.")] = 8883,
     listen: Annotated[str, typer.Option(metavar="ADDRESS", help="Address of the interface to listen at.")] = "0.0.0.0",
@@ -46,7 +46,7 @@ def new(
 
 
 @app.command("add")
-def add(folder: Folder, name: Annotated[str, typer.Argument(help="The device.", show_default=False)]) -> None:
+def add(folder: Folder, name: Annotated[str, typer.Argument(help="The device.")]) -> None:
     """Make a certificate for another device."""
     broker_options.require_mqtt()
     from codedfl.mqtt.broker_folder import BrokerFolder
@@ -74,7 +74,7 @@ def renew(
 
 
 @app.command("revoke")
-def revoke(folder: Folder, name: Annotated[str, typer.Argument(help="The device.", show_default=False)]) -> None:
+def revoke(folder: Folder, name: Annotated[str, typer.Argument(help="The device.")]) -> None:
     """Let a device's certificate in no more, for example because it was lost. Restart the broker then."""
     broker_options.require_mqtt()
     from codedfl.mqtt.broker_folder import BrokerFolder

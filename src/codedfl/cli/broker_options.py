@@ -12,22 +12,16 @@ import typer
 
 from codedfl.errors import CodedFLError, InvalidInput
 
-Study = Annotated[Path, typer.Argument(help="The study file (TOML).", show_default=False)]
-Broker = Annotated[
-    str, typer.Option(metavar="URL", help="mqtts://host:port, or mqtt:// without TLS.", show_default=False)
-]
+Study = Annotated[Path, typer.Argument(help="The study file (TOML).")]
+Broker = Annotated[str, typer.Option(metavar="URL", help="mqtts://host:port, or mqtt:// without TLS.")]
 Authority = Annotated[
     Path | None,
     typer.Option("--ca", metavar="FILE", help="Who signed the broker's certificate.", show_default="the system's"),
 ]
-Certificate = Annotated[
-    Path | None, typer.Option("--cert", metavar="FILE", help="Certificate to be let in with.", show_default=False)
-]
-Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Its private key.", show_default=False)]
+Certificate = Annotated[Path | None, typer.Option("--cert", metavar="FILE", help="Certificate to be let in with.")]
+Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Its private key.")]
 
-Roster = Annotated[
-    Path, typer.Option(metavar="FILE", help="All devices, their keys and pods (codedfl roster).", show_default=False)
-]
+Roster = Annotated[Path, typer.Option(metavar="FILE", help="All devices, their keys and pods (codedfl roster).")]
 State = Annotated[
     Path | None,
     typer.Option(metavar="FOLDER", help="Keys, and what must survive a restart.", show_default="~/.local/state"),

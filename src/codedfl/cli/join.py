@@ -38,8 +38,7 @@ def join_study(
         bool, typer.Option("--check", help="Only say whether this machine is ready; ends with 1 where it is not.")
     ] = False,
     table: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="With --check: compare with the frozen rows.", show_default=False),
+        Path | None, typer.Option(metavar="FILE", help="With --check: compare with the frozen rows.")
     ] = None,
 ) -> None:
     """Take part in a study: a process that stays, answers the server through a broker, and survives restarts.

@@ -19,7 +19,7 @@ from codedfl.private_files import default_state_dir
 
 
 def show_ledger(
-    name: Annotated[str, typer.Argument(help="The device's name, as on the roster.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="The device's name, as on the roster.")],
     state: State = None,
     json: options.Json = None,
 ) -> None:

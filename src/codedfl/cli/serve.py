@@ -40,7 +40,7 @@ def serve_study(
     study: broker_options.Study,
     broker: broker_options.Broker,
     roster: broker_options.Roster,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Checkpoint, journal and model.", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Checkpoint, journal and model.")],
     authority: broker_options.Authority = None,
     certificate: broker_options.Certificate = None,
     key: broker_options.Key = None,
@@ -53,10 +53,7 @@ def serve_study(
             show_default="300",
         ),
     ] = None,
-    patience: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="How long to wait for what (TOML).", show_default=False),
-    ] = None,
+    patience: Annotated[Path | None, typer.Option(metavar="FILE", help="How long to wait for what (TOML).")] = None,
     state: broker_options.State = None,
 ) -> None:
     """Conduct a study: ask its devices for the totals that its analyses need, and write model and results.

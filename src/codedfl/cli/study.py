@@ -50,7 +50,7 @@ Columns = Annotated[
     list[str] | None,
     typer.Option(metavar="A,B", help="Columns to learn from.", show_default="all but the target"),
 ]
-Drop = Annotated[list[str] | None, typer.Option(metavar="A,B", help="Columns to leave out.", show_default=False)]
+Drop = Annotated[list[str] | None, typer.Option(metavar="A,B", help="Columns to leave out.")]
 Participants = Annotated[int, typer.Option(min=3, help="Least number of devices.")]
 TaskOption = Annotated[
     Task | None,
@@ -105,8 +105,7 @@ def new(
     participants: Participants = PARTICIPANTS,
     task: TaskOption = None,
     described: Annotated[
-        Path | None,
-        typer.Option("--from", metavar="FILE", help="result.json of a study that described.", show_default=False),
+        Path | None, typer.Option("--from", metavar="FILE", help="result.json of a study that described.")
     ] = None,
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where the study goes.")] = Path("study.toml"),
 ) -> None:
@@ -224,7 +223,7 @@ def _rows_of(found: list[TableCheck]) -> int:
 @app.command("show")
 def show(
     study: StudyFile,
-    roster: Annotated[Path | None, typer.Option(metavar="FILE", help="Who takes part.", show_default=False)] = None,
+    roster: Annotated[Path | None, typer.Option(metavar="FILE", help="Who takes part.")] = None,
     json: options.Json = None,
 ) -> None:
     """Say in plain words and numbers what leaves a machine, who sees what, and what is not protected."""
@@ -251,9 +250,7 @@ def approve_study(
         typer.Option(metavar="FILE", help="This device's rows, which are frozen.", show_default="none, for a helper"),
     ] = None,
     state: State = None,
-    policy: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What this device allows (TOML).", show_default=False)
-    ] = None,
+    policy: Annotated[Path | None, typer.Option(metavar="FILE", help="What this device allows (TOML).")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show and judge only: nothing is recorded.")] = False,
 ) -> None:
     """Read what a study means on this device's rows, and record that it may take part in exactly this study.
