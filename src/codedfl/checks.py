@@ -1,4 +1,4 @@
-"""Refuse what is not a matrix of finite numbers, naming the argument and the first bad cell.
+"""Refuse what is not a number, a vector or a matrix as it must be, naming the argument and the first bad cell.
 
 NaN and infinity have no place in a ring (paper II-A); they are caught where data come in.
 """
@@ -31,3 +31,17 @@ def check_vector(argument: str, y: NDArray[Any]) -> None:
     if not finite.all():
         row = int(np.flatnonzero(~finite)[0])
         raise InvalidInput(f"{argument} must be finite, got {y[row]} in row {row}")
+
+
+def check_at_least(lowest: float, **values: float | None) -> None:
+    """Refuse arguments below ``lowest``; None is not said, and passes."""
+    for name, value in values.items():
+        if value is not None and value < lowest:
+            raise InvalidInput(f"{name} must be at least {lowest}, got {value}")
+
+
+def check_positive(**values: float) -> None:
+    """Refuse arguments that are not finite and above 0."""
+    for name, value in values.items():
+        if not 0 < value < np.inf:
+            raise InvalidInput(f"{name} must be a positive number, got {value}")

@@ -137,7 +137,7 @@ class LinearTotal:
                 if len(levels) > 1:
                     columns.append(StudyColumn(CategoryColumn(one.column.name, levels)))
                 elif one.column.name in self.study.inputs:
-                    columns.append(replace(one, column=replace(one.column, in_model=False)))
+                    columns.append(one.beside())
             elif any(factor.level for factor in factors_of(one)) and not varies[at].any():
                 kept += [False] * one.width
             else:

@@ -11,7 +11,7 @@ import csv
 import io
 import math
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -64,10 +64,7 @@ class DescribedNumber:
     def to_dict(self) -> JsonObject:
         """For JSON."""
         quantiles = dict(zip(map(str, QUANTILES), self.quantiles, strict=True))
-        counts: JsonObject = {"name": self.name, "kind": "number", "rows": self.rows, "missing": self.missing}
-        drafted: JsonObject = {"range": list(self.range), "step": self.step, "fill": self.fill, "clipped": self.clipped}
-        codes: JsonObject = {"missing_codes": list(self.missing_codes)}
-        return {**counts, "mean": self.mean, "deviation": self.deviation, "quantiles": quantiles, **drafted, **codes}
+        return {"kind": "number", **asdict(self), "quantiles": quantiles}
 
 
 @dataclass(frozen=True)
@@ -91,9 +88,7 @@ class DescribedLevels:
 
     def to_dict(self) -> JsonObject:
         """For JSON."""
-        counts: dict[str, int | None] = dict(self.counts)
-        levels: JsonObject = {"name": self.name, "kind": "category", "levels": list(self.levels), "counts": counts}
-        return {**levels, "missing": self.missing, "other": self.other, "missing_codes": list(self.missing_codes)}
+        return {"kind": "category", **asdict(self), "counts": dict(self.counts)}
 
 
 @dataclass(frozen=True)
@@ -125,16 +120,7 @@ class TableOneFinding:
 
     def to_dict(self) -> JsonObject:
         """For JSON; ``codedfl study new --from`` reads it."""
-        return {
-            "name": self.name,
-            "kind": TableOne.kind,
-            "rows": self.rows,
-            "left_out": self.left_out,
-            "columns": [one.to_dict() for one in self.columns],
-            "target": self.target,
-            "clipped": self.clipped,
-            "protection": dict(self.protection),
-        }
+        return {"kind": TableOne.kind, **asdict(self), "columns": [one.to_dict() for one in self.columns]}
 
     def lines(self) -> list[str]:
         """For people, at most 79 columns wide."""

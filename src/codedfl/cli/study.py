@@ -43,8 +43,6 @@ from codedfl.statistics.statistic import words_of
 
 app = typer.Typer(help="Write, check, read, rehearse and approve study files.", no_args_is_help=True)
 
-StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file (TOML).")]
-
 
 Columns = Annotated[
     list[str] | None,
@@ -180,7 +178,7 @@ def _sample(path: Path) -> RawTable:
 
 @app.command("check")
 def check(
-    study: StudyFile,
+    study: options.StudyFile,
     data: Annotated[
         Path, typer.Argument(metavar="TABLE", help="Your table, or a folder of tables; they stay on this machine.")
     ],
@@ -222,7 +220,7 @@ def _rows_of(found: list[TableCheck]) -> int:
 
 @app.command("show")
 def show(
-    study: StudyFile,
+    study: options.StudyFile,
     roster: Annotated[Path | None, typer.Option(metavar="FILE", help="Who takes part.")] = None,
     json: options.Json = None,
 ) -> None:
@@ -241,7 +239,7 @@ app.command("rehearse")(rehearse_study)
 
 @app.command("approve")
 def approve_study(
-    study: StudyFile,
+    study: options.StudyFile,
     name: Annotated[str, typer.Option(metavar="NAME", help="This device's name, as on the roster.")],
     roster: Annotated[Path, typer.Option(metavar="FILE", help="Who takes part (codedfl roster).")],
     who: Annotated[str, typer.Option(metavar="NAME", help="Who approves it.")],

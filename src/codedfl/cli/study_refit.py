@@ -25,7 +25,7 @@ _MINUS = " - "
 
 
 def refit_study(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="A study file (TOML).")],
+    study: options.StudyFile,
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where serve or rehearse wrote its results.")],
     columns: Annotated[
         str, typer.Option(metavar="A,B", help="Columns that the model has.", show_default="all of the study")

@@ -31,7 +31,7 @@ from codedfl.run.virtual_time import AlikeDevices, MakeTiming
 
 
 def rehearse_study(
-    study_file: Annotated[Path, typer.Argument(metavar="STUDY", help="A study file (TOML).")],
+    study_file: options.StudyFile,
     tables: Annotated[
         Path, typer.Option(metavar="PATH", help="A folder of one table per device, or one table to deal out.")
     ],

@@ -68,7 +68,7 @@ def expand(formula: str, columns: tuple[StudyColumn, ...], target: str) -> tuple
             continue
         made += [_derived(dict(named), known) for named in each_of(*(part for part, _ in term))]
     used = plain | {factor.column for one in made for factor in factors_of(one)}
-    listed = [one if one.column.name in plain else _beside(one) for one in columns if one.column.name in used]
+    listed = [one if one.column.name in plain else one.beside() for one in columns if one.column.name in used]
     return (*listed, *made)
 
 
@@ -360,7 +360,3 @@ def _steps(factors: tuple[Factor, ...], known: Mapping[str, StudyColumn]) -> Ite
 def _ten_to(width: float) -> float:
     """A power of ten of which a hundred thousand to a million fit."""
     return float(f"1e{math.floor(math.log10(width)) - 5}")
-
-
-def _beside(one: StudyColumn) -> StudyColumn:
-    return replace(one, column=replace(one.column, in_model=False))

@@ -56,8 +56,6 @@ def _merges(study: Study, merged: Merged) -> list[tuple[StudyColumn | None, Inte
     # What a derived column is made of stays beside the model, since predictions need it; a level that is gone does not.
     needed = {factor.column for one, _ in found if one is not None for factor in factors_of(one) if not factor.level}
     return [
-        (replace(old, column=replace(old.column, in_model=False)), codes)
-        if new is None and old.column.name in needed
-        else (new, codes)
+        (old.beside(), codes) if new is None and old.column.name in needed else (new, codes)
         for old, (new, codes) in zip(study.columns, found, strict=True)
     ]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from codedfl.checks import check_at_least
 from codedfl.contract.roster import Roster
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
@@ -63,12 +64,9 @@ class Policy:
     most_honest: int | None = None
 
     def __post_init__(self) -> None:
-        if self.colluders < 0:
-            raise InvalidInput(f"colluders must be at least 0, got {self.colluders}")
-        for name in ("smallest_cell", "least_rows", "most_epochs", "most_outputs", "most_directions", "most_honest"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InvalidInput(f"{name} must be at least 1, got {value}")
+        check_at_least(0, colluders=self.colluders)
+        ones = ("smallest_cell", "least_rows", "most_epochs", "most_outputs", "most_directions", "most_honest")
+        check_at_least(1, **{name: getattr(self, name) for name in ones})
         for name in ("most_epsilon", "most_total_epsilon"):
             value = getattr(self, name)
             if value is not None and not value > 0:

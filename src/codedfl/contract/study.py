@@ -518,11 +518,7 @@ class Study:
         """The study with these columns in its model; what derived ones are made of stays beside it."""
         kept = [one for one in self.columns if one.column.name in names]
         inputs = {factor.column for one in kept for factor in factors_of(one)}
-        beside = [
-            replace(one, column=replace(one.column, in_model=False))
-            for one in self.columns
-            if one.column.name in inputs - set(names)
-        ]
+        beside = [one.beside() for one in self.columns if one.column.name in inputs - set(names)]
         return replace(self, columns=(*beside, *kept), models=())
 
     def design(self, codes: Integers) -> Integers:

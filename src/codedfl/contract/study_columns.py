@@ -246,6 +246,10 @@ class StudyColumn:
             return [_LEVEL] * self.width
         return [Units.on(self.grid, self.scale == "moments"), _LEVEL][: self.width]
 
+    def beside(self) -> StudyColumn:
+        """The column out of the model: others are made of it, or it weighs rows."""
+        return replace(self, column=replace(self.column, in_model=False))
+
     def merged(self, gone: tuple[int, ...]) -> tuple[StudyColumn | None, Integers]:
         """The column with rare levels counted as "other", or without its mark of gaps; and the new code of each old.
 

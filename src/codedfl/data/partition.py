@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from codedfl.checks import check_at_least
 from codedfl.errors import InvalidInput
 
 Parts = list[NDArray[np.int64]]
@@ -102,7 +103,6 @@ def partition(
 
 
 def _check_devices(D: int, n: int) -> None:
-    if D < 1:
-        raise InvalidInput(f"D must be at least 1, got {D}")
+    check_at_least(1, D=D)
     if n < D:
         raise InvalidInput(f"D must be at most the number of rows ({n}), or a device has none, got {D}")

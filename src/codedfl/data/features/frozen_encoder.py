@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from codedfl.checks import check_matrix
+from codedfl.checks import check_at_least, check_matrix, check_positive
 from codedfl.data.features.feature_map import PlainMap, register_kind
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, Rows
@@ -54,11 +54,8 @@ class FrozenEncoder(PlainMap):
     called: ClassVar[str] = "a saved encoder"
 
     def __post_init__(self) -> None:
-        for name in ("input_dim", "n_features"):
-            if getattr(self, name) < 1:
-                raise InvalidInput(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not 0 < self.bound < np.inf:
-            raise InvalidInput(f"bound must be a positive number, got {self.bound}")
+        check_at_least(1, input_dim=self.input_dim, n_features=self.n_features)
+        check_positive(bound=self.bound)
         if not re.fullmatch("[0-9a-f]{64}", self.encoder):
             raise InvalidInput(f"encoder must be a SHA-256 of 64 hexadecimal digits, got {self.encoder!r}")
 

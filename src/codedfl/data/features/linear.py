@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.checks import check_matrix
+from codedfl.checks import check_at_least, check_matrix, check_positive
 from codedfl.data.features.feature_map import FeatureChoice, PlainMap, register_feature_map
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.errors import InvalidInput
@@ -32,10 +32,8 @@ class LinearFeatures(PlainMap):
     called: ClassVar[str] = "saved linear features"
 
     def __post_init__(self) -> None:
-        if self.input_dim < 1:
-            raise InvalidInput(f"input_dim must be at least 1, got {self.input_dim}")
-        if not 0 < self.bound < np.inf:
-            raise InvalidInput(f"bound must be a positive number, got {self.bound}")
+        check_at_least(1, input_dim=self.input_dim)
+        check_positive(bound=self.bound)
 
     @classmethod
     def choose(cls, inputs: Preprocessing, choice: FeatureChoice) -> LinearFeatures:

@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from codedfl.checks import check_matrix
+from codedfl.checks import check_at_least, check_matrix, check_positive
 from codedfl.data.features.feature_map import FeatureChoice, PlainMap, register_feature_map
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.errors import InvalidInput
@@ -38,10 +38,8 @@ def default_gamma(input_dim: int, width: float = 1.0) -> float:
     grow as the number of columns times their width squared. At 64 columns of [0, 1] (digits) it gives 0.245; for
     standardised columns clipped at +-4 (width 8) 0.245 / columns.
     """
-    if input_dim < 1:
-        raise InvalidInput(f"input_dim must be at least 1, got {input_dim}")
-    if not 0 < width < np.inf:
-        raise InvalidInput(f"width must be a positive number, got {width}")
+    check_at_least(1, input_dim=input_dim)
+    check_positive(width=width)
     return PAPER_GAMMA * _PAPER_COLUMNS / (input_dim * width**2)
 
 
@@ -65,11 +63,8 @@ class RandomFourierFeatures(PlainMap):
     called: ClassVar[str] = "saved random Fourier features"
 
     def __post_init__(self) -> None:
-        for name, value in (("input_dim", self.input_dim), ("n_components", self.n_components)):
-            if value < 1:
-                raise InvalidInput(f"{name} must be at least 1, got {value}")
-        if not 0 < self.gamma < np.inf:
-            raise InvalidInput(f"gamma must be a positive number, got {self.gamma}")
+        check_at_least(1, input_dim=self.input_dim, n_components=self.n_components)
+        check_positive(gamma=self.gamma)
         if not 0 <= self.seed <= _GREATEST_SEED:
             raise InvalidInput(f"seed must be between 0 and {_GREATEST_SEED}, got {self.seed}")
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from codedfl.checks import check_matrix
+from codedfl.checks import check_matrix, check_positive
 from codedfl.data.features.feature_map import FeatureChoice, PlainMap, register_feature_map
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.errors import InvalidInput
@@ -54,8 +54,7 @@ class WaveletScattering(PlainMap):
                 "scattering features must have the pixels of one square picture as columns, 4 x 4 or more, got"
                 f" {self.input_dim} columns"
             )
-        if not 0 < self.input_bound < np.inf:
-            raise InvalidInput(f"input_bound must be a positive number, got {self.input_bound}")
+        check_positive(input_bound=self.input_bound)
         most = self.side.bit_length() - 1
         if not 1 <= self.scales <= most:
             raise InvalidInput(f"scales must be between 1 and {most} for a side of {self.side}, got {self.scales}")
