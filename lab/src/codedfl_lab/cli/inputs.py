@@ -120,25 +120,20 @@ def _say_what_whole_numbers_are(screen: Screen, data: Dataset) -> None:
 
 def choose_fleet(dataset: Dataset, data: DataOptions, fleet: FleetOptions) -> Fleet:
     """The fleet with D devices: what the device column says, or --devices, or as many as the fleet has."""
-    found = Fleet.load(fleet.fleet_name)
-    return found.scaled_to(_count_devices(dataset, data.partition, fleet.devices, found.n_devices))
-
-
-def _count_devices(data: Dataset, partition: str | None, devices: int | None, size: int) -> int:
-    if partition == "device" and data.device is None:
+    found, asked, rows = Fleet.load(fleet.fleet_name), fleet.devices, len(dataset.y_train)
+    if data.partition == "device" and dataset.device is None:
         raise InvalidInput("--device must name a column for --partition device, got none")
-    if data.device is not None and partition in (None, "device"):
-        if devices is not None:
-            raise InvalidInput(f"--devices must be left out where a device column says who holds what, got {devices}")
-        found = len(np.unique(data.device))
-        if found < 2:
-            raise InvalidInput(f"the device column must name at least two devices, got {found}")
-        return found
-    wanted = size if devices is None else devices
-    rows = len(data.y_train)
-    if not 2 <= wanted <= rows:
-        raise InvalidInput(f"--devices must be between 2 and the number of training rows ({rows}), got {wanted}")
-    return wanted
+    if dataset.device is not None and data.partition in (None, "device"):
+        if asked is not None:
+            raise InvalidInput(f"--devices must be left out where a device column says who holds what, got {asked}")
+        wanted = len(np.unique(dataset.device))
+        if wanted < 2:
+            raise InvalidInput(f"the device column must name at least two devices, got {wanted}")
+    else:
+        wanted = found.n_devices if asked is None else asked
+        if not 2 <= wanted <= rows:
+            raise InvalidInput(f"--devices must be between 2 and the number of training rows ({rows}), got {wanted}")
+    return found.scaled_to(wanted)
 
 
 def results_folder(out: Path | None, command: str, data: str) -> Path:

@@ -176,16 +176,9 @@ class Trained:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class _Timing:
+class _Timing(NamedTuple):
     start: Floats  # (draws,)
     ends: Floats  # (draws, epochs)
-
-    @property
-    def mean_epoch(self) -> float:
-        """From the second epoch on: the first may wait for devices that the sharing phase keeps busy."""
-        lengths = np.diff(self.ends, axis=1) if self.ends.shape[1] > 1 else self.ends - self.start[:, None]
-        return float(lengths.mean())
 
 
 def compare(
@@ -368,6 +361,9 @@ class _Drawn:
         own = _seconds_to(runs, timing, target)
         epochs = [run.epochs_to(target) for run in runs]
         final = np.array([run.scores[-1] for run in runs])
+        # From the second epoch on: the first may wait for devices that the sharing phase keeps busy.
+        several = timing.ends.shape[1] > 1
+        lengths = np.diff(timing.ends, axis=1) if several else timing.ends - timing.start[:, None]
         return replace(
             row,
             seeds_reached=int(np.isfinite(own[:, 0]).sum()),
@@ -375,7 +371,7 @@ class _Drawn:
             time_to_target_s=_times(own),
             speedup_over_conventional=_speedups(own, self._baseline_seconds(entry, target)),
             sharing_s=float(timing.start.mean()),
-            epoch_s_mean=timing.mean_epoch,
+            epoch_s_mean=float(lengths.mean()),
             final_accuracy=summary(final.tolist()),
             seconds=own,
             final=final,

@@ -50,7 +50,7 @@ def coded_load(scheme: CodedScheme, shape: WorkShape, fleet: Fleet) -> EpochLoad
     answer = rows_held(scheme, shape, fleet.n_devices) * shape.n_outputs
     bits = answer * shape.number_bits
     product = ring_macs(shape.n_features * answer, shape.work_bits)
-    return EpochLoad(product + seal_macs(fleet, bits) + masks, shape.model_bits, bits, quorum)
+    return EpochLoad(product + seal_macs(fleet, bits) + masks, shape.model_numbers * shape.number_bits, bits, quorum)
 
 
 def rows_held(scheme: Scheme, shape: WorkShape, n_devices: int) -> Floats:
@@ -79,7 +79,9 @@ def stream_macs(scheme: GradientCoded, shape: WorkShape, fleet: Fleet) -> float:
     device answered for and one of each one's successor, who belongs to another group where there are groups.
     """
     streams = min(scheme.alpha + 1 if scheme.groups == 1 else 2 * scheme.alpha, fleet.n_devices)
-    return streams * (pad_macs(fleet, shape.model_bits) + ring_macs(shape.model_numbers, shape.work_bits))
+    return streams * (
+        pad_macs(fleet, shape.model_numbers * shape.number_bits) + ring_macs(shape.model_numbers, shape.work_bits)
+    )
 
 
 def pads_expanded(scheme: CodedScheme, n_devices: int) -> int:
@@ -115,9 +117,7 @@ def macs_of_pad(scheme: Scheme, shape: WorkShape, at: Conditions) -> Floats:
 
 
 def own_pad_macs(scheme: Scheme, shape: WorkShape, at: Conditions) -> float:
-    """To draw and add a device's own pads, one for each of its seeds; nothing where they are made before the run."""
-    if not at.own_pads_charged:
-        return 0.0
+    """To draw and add a device's own pads, one for each of its seeds, where they are not made before the run."""
     seeds = scheme.colluders + 1 if isinstance(scheme, RoleKeyed) else 1
     return seeds * (pad_macs(at.fleet, shape.bulk_bits) + ring_macs(shape.bulk_numbers, shape.work_bits))
 
@@ -128,8 +128,6 @@ def public_key_macs(scheme: CodedScheme, at: Conditions) -> tuple[float, float]:
     First everybody's signed join, and an envelope to every role or to every device that answers for it; then the
     envelopes of those whose pads it expands, and with roles the signatures of the list, by half of the devices.
     """
-    if not at.public_keys_charged:
-        return 0.0, 0.0
     count = at.fleet.n_devices
     sealed = opened = pads_expanded(scheme, count)
     signers = 0.0
@@ -151,10 +149,10 @@ def coded_sharing(
     """
     shape = shape.on_ring_of(scheme)
     n_devices, empty = at.fleet.n_devices, at.times.mean_transfer_times
-    keys_before, keys_after = public_key_macs(scheme, at)
+    keys_before, keys_after = public_key_macs(scheme, at) if at.public_keys_charged else (0.0, 0.0)
     signed = isinstance(scheme, RoleKeyed) and scheme.colluders > 0
     closing = seal_macs(at.fleet, shape.bulk_bits) * (SIGNING if signed else 1.0)
-    work = closing + own_pad_macs(scheme, shape, at)
+    work = closing + (own_pad_macs(scheme, shape, at) if at.own_pads_charged else 0.0)
     bulk = Bulk(shape.bulk_bits, at.sharing, macs_to_send=work, chunk_bits=at.chunk_bits)
     asked = empty(0, "down")
     uploaded = asked + upload_times(at.times, bulk, draws, rng)
@@ -180,7 +178,9 @@ def padded_sharing(
     32 bytes do not.
     """
     fleet, bits = at.fleet, shape.bulk_bits
-    shares, (keys_before, keys_after) = scheme.alpha - 1, public_key_macs(scheme, at)
+    shares = scheme.alpha - 1
+    keys_before, keys_after = public_key_macs(scheme, at) if at.public_keys_charged else (0.0, 0.0)
+    own = own_pad_macs(scheme, shape, at) if at.own_pads_charged else 0.0
     one_sum = ring_macs(shape.bulk_numbers, shape.work_bits)
     sealing = seal_macs(fleet, bits if shares else 0)
     bulk = Bulk(
@@ -188,7 +188,7 @@ def padded_sharing(
         at.sharing,
         recipients=shares,
         groups=scheme.groups,
-        macs_to_send=sealing + own_pad_macs(scheme, shape, at) + keys_before,
+        macs_to_send=sealing + own + keys_before,
         macs_to_receive=shares * (seal_macs(fleet, bits) + one_sum) + keys_after,
         chunk_bits=at.chunk_bits,
     )

@@ -83,11 +83,6 @@ class WorkShape:
         return self.n_features * (self.n_features + 1) // 2 + self.model_numbers
 
     @property
-    def model_bits(self) -> int:
-        """Of an update or an answer on the ring."""
-        return self.model_numbers * self.number_bits
-
-    @property
     def bulk_bits(self) -> int:
         return self.bulk_numbers * self.number_bits
 
@@ -309,7 +304,7 @@ def end_times(scheme: Scheme, shape: WorkShape, at: Conditions, epochs: int, dra
     ends = np.empty((draws.count, epochs))
     for epoch in range(epochs):
         if load.deadline is not None:
-            clock.advance_by(load.deadline)
+            clock.now = clock.now + load.deadline
         else:
             clock.advance(load.arrivals(at, draws.count, draws.in_epochs, clock.starts), load.quorum)
         ends[:, epoch] = clock.now

@@ -42,7 +42,3 @@ class TrainingClock:
             # A device still busy when the epoch ends never takes its update: it goes on to a later one.
             self._busy_until = np.where(self._busy_until < self.now[:, None], answers, self._busy_until)
         return answers
-
-    def advance_by(self, seconds: float) -> None:
-        """Let an epoch of fixed length pass (a scheme with a deadline)."""
-        self.now = self.now + seconds

@@ -216,16 +216,21 @@ class Fleet:
         except (ValueError, RecursionError) as error:  # of TOML itself, of endless numbers and nesting
             raise InvalidInput(f"{source}: a fleet must be valid TOML, got: {error}") from error
         with _blame(f"{source}: "):
-            _known_keys(data, ("name", "server", "costs", "defaults", "device"))
-            server, costs = _section(data, "server", ("mac_rate",)), _section(data, "costs", _COST_RULES)
-            if "mac_rate" not in server:
-                raise InvalidInput("server.mac_rate must be given, got nothing")
-            defaults = {"latency": DEFAULT_LATENCY, **_section(data, "defaults", CLASS_RULES)}
+            known = ("name", "server", "costs", "defaults", "device")
+            for key, value in data.items():
+                if key not in known:
+                    raise InvalidInput(f"{key} is not a known key ({', '.join(known)}), got {value!r}")
+            server = _section("server", data.get("server", {}), ("mac_rate",), ("mac_rate",))
+            costs = _section("costs", data.get("costs", {}), _COST_RULES)
+            defaults = _section("defaults", data.get("defaults", {}), CLASS_RULES)
             tables = data.get("device", [])
             if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
                 raise InvalidInput(f"device must be an array of tables, got {tables!r}")
-            classes = tuple(_read_class(i, {**defaults, **t}) for i, t in enumerate(tables))
-            return cls(data.get("name", name), classes, server["mac_rate"], **costs)
+            keys, classes = ("count", *CLASS_RULES), []
+            for i, own in enumerate(tables):
+                of_class = {"name": f"class {i}", "latency": DEFAULT_LATENCY, **defaults, **own}
+                classes.append(DeviceClass(**_section(f"device[{i}]", of_class, ("name", *keys), keys)))
+            return cls(data.get("name", name), tuple(classes), server["mac_rate"], **costs)
 
     def dumps(self) -> str:
         """The fleet as TOML, every class in full."""
@@ -251,28 +256,16 @@ def _blame(prefix: str) -> Iterator[None]:
         raise InvalidInput(f"{prefix}{error}") from error
 
 
-def _known_keys(table: Unchecked, known: Collection[str]) -> None:
-    for key, value in table.items():
-        if key not in known:
-            raise InvalidInput(f"{key} is not a known key ({', '.join(known)}), got {value!r}")
-
-
-def _section(data: Unchecked, name: str, known: Collection[str]) -> Unchecked:
-    """A table of the file that has known keys and values by their rules only."""
-    table = data.get(name, {})
+def _section(name: str, table: Any, known: Collection[str], required: Collection[str] = ()) -> Unchecked:
+    """A table of the file that has what is required, known keys only, and values by their rules."""
     if not isinstance(table, dict):
         raise InvalidInput(f"{name} must be a table, got {table!r}")
-    with _blame(f"{name}."):
-        _known_keys(table, known)
-        for key, value in table.items():
+    for key, value in table.items():
+        if key not in known:
+            raise InvalidInput(f"{name}.{key} is not a known key ({', '.join(known)}), got {value!r}")
+        with _blame(f"{name}."):
             _check(key, value)
+    for key in required:
+        if key not in table:
+            raise InvalidInput(f"{name}.{key} must be given, got nothing")
     return table
-
-
-def _read_class(index: int, table: Unchecked) -> DeviceClass:
-    with _blame(f"device[{index}]."):
-        _known_keys(table, ("name", "count", *CLASS_RULES))
-        for key in ("count", *CLASS_RULES):
-            if key not in table:
-                raise InvalidInput(f"{key} must be given, got nothing")
-        return DeviceClass(**{"name": f"class {index}", **table})

@@ -20,7 +20,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from codedfl.report.text import count
-from codedfl_lab.comparing.names import method_name
 
 INK = "#1b1f24"
 """Text, axes and the baseline."""
@@ -107,9 +106,8 @@ class Pictures:
 
 @dataclass(frozen=True)
 class Look:
-    """How a curve is drawn and what is written at its end."""
+    """How a curve is drawn."""
 
-    name: str
     color: str
     dashes: Dashes = SOLID
     width: float = 1.6
@@ -120,7 +118,7 @@ def look_of(scheme: str, solver: str) -> Look:
     """The scheme's colour and marker, the solver's line style; solid is gradient descent."""
     dashes = _SCHEME_DASHES.get(scheme) or _SOLVER_DASHES.get(solver, SOLID)
     colour, marker = _SCHEME_COLOURS.get(scheme, SKY), _SCHEME_MARKERS.get(scheme, MARKERS[-1])
-    return Look(method_name(scheme, solver), colour, dashes, marker=marker)
+    return Look(colour, dashes, marker=marker)
 
 
 def panels(figure: Figure, columns: int) -> list[Axes]:

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from codedfl.errors import InvalidInput
+from codedfl_lab.comparing.names import method_name
 from codedfl_lab.report import canvas
 from codedfl_lab.report.canvas import Pictures, look_of
 
@@ -32,7 +33,7 @@ def curves_figure(panels: Mapping[str, Mapping[Method, Points]], width: str, hei
                 look = look_of(*method)
                 style = {"color": look.color, "linestyle": look.dashes, "marker": look.marker}
                 sizes = {"linewidth": scale * look.width, "markersize": 4.0 * scale}
-                handles[method] = axes.plot(*np.array(points).T, label=look.name, **style, **sizes)[0]
+                handles[method] = axes.plot(*np.array(points).T, label=method_name(*method), **style, **sizes)[0]
             places = sorted({x for points in curves.values() for x, _ in points})
             if places[0] > 0 and places[-1] > LOG_FROM * places[0]:
                 axes.set_xscale("log")

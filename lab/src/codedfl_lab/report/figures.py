@@ -104,7 +104,6 @@ def looks_of(shown: Sequence[SchemeResult]) -> dict[str, Look]:
     colours = itertools.cycle(COLOURS)
     return {
         full_name(one): Look(
-            full_name(one),
             fixed.get(one.scheme) or next(colours),
             _STYLES.get(one.scheme, SOLID),
             1.1 if one.scheme == "drop-slowest" else 1.6,
@@ -224,10 +223,14 @@ def _legend(
     """In the order in which the curves meet the target line, with the times of the table."""
     handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     order = sorted((curve.name for curve in curves if curve.name in entries), key=lambda name: by_time(entries[name]))
-    size = 6.5 if column else 8.5
+    size, texts = 6.5 if column else 8.5, []
+    for entry in (entries[name] for name in order):
+        faster = entry.speedup_over_conventional.median
+        times = f", {number(faster)}×" if faster and entry.scheme != "conventional" else ""
+        texts.append(f"{full_name(entry)}: {seconds(entry.time_to_target_s.median)}{times}")
     axes.figure.legend(
         [handles[name] for name in order],
-        [_legend_text(entries[name]) for name in order],
+        texts,
         loc="outside lower left" if column else "outside right center",
         title=f"time to {target_text(target, score_name)}",
         alignment="left",
@@ -237,9 +240,3 @@ def _legend(
         handlelength=3.6,
         labelspacing=0.3 if column else 0.7,
     )
-
-
-def _legend_text(entry: SchemeResult) -> str:
-    faster = entry.speedup_over_conventional.median
-    times = f", {number(faster)}×" if faster and entry.scheme != "conventional" else ""
-    return f"{full_name(entry)}: {seconds(entry.time_to_target_s.median)}{times}"

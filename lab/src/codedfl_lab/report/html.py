@@ -47,6 +47,9 @@ AS_THE_PAPER = ("authors", paper.STEP)  # the authors' sharing formula, and the 
 
 def report_page(results: Results, svg: str) -> str:
     """The page, with the figure drawn into it."""
+    schemes, target = results.schemes, headline_target(results)
+    judged = [one for kind in kinds(schemes) for one in entries_at(schemes, target, *kind)]
+    goal = target_text(target, results.score_name)
     return web.page(
         results.title,
         [headline(results)],
@@ -60,7 +63,7 @@ def report_page(results: Results, svg: str) -> str:
             _claims_section(results.claims) if results.claims else "",
             _shuffled_section(results) if results.shuffled else "",
             _sensitivity_section(results) if results.sensitivity else "",
-            _notes_section(results),
+            web.section("Notes", web.definitions(notes_of(results, judged, goal))),
             web.provenance(results),
         ),
     )
@@ -264,13 +267,6 @@ def _sensitivity_section(results: Results) -> str:
         f" none (0×). Target {target_text(target, results.score_name)}, sharing {sharing}, step {step}."
     )
     return web.section("If cryptography cost more or less", web.matrix(("scheme",), found, caption))
-
-
-def _notes_section(results: Results) -> str:
-    target = headline_target(results)
-    schemes = results.schemes
-    judged = [e for kind in kinds(schemes) for e in entries_at(schemes, target, *kind)]
-    return web.section("Notes", web.definitions(notes_of(results, judged, target_text(target, results.score_name))))
 
 
 def _paper_entry(entries: Iterable[SchemeResult], value: PaperValue) -> SchemeResult | None:

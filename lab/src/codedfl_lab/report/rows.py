@@ -42,7 +42,9 @@ class Row:
         self.time_range = span(seconds.p5, seconds.p95)
         self.speedup = speedup_median(entry)
         self.speedup_interval = speedup_interval(entry)
-        self.gain = gain_factors(entry)
+        factors = entry.gain.solver, entry.gain.code
+        split = self.speedup != NOTHING and all(factors)
+        self.gain = " × ".join(map(number, factors)) if split else NOTHING
         self.sharing = NOTHING if entry.sharing_s is None else number(entry.sharing_s)
         self.epoch = NOTHING if entry.epoch_s_mean is None else number(entry.epoch_s_mean)
         final = entry.final_accuracy.median
@@ -139,16 +141,6 @@ def speedup_interval(entry: SchemeResult, unit: float = 1.0) -> str:
     if entry.seeds_reached == 0 or speedup.low is None:
         return NOTHING
     return span(speedup.low / unit, None if speedup.high is None else speedup.high / unit)
-
-
-def gain_factors(entry: SchemeResult) -> str:
-    """Such as "5.40 × 7.76": what the solver brings times what the code brings."""
-    gain = entry.gain
-    return (
-        NOTHING
-        if speedup_median(entry) == NOTHING or not gain.solver or not gain.code
-        else f"{number(gain.solver)} × {number(gain.code)}"
-    )
 
 
 def split_of_gain(entry: SchemeResult) -> str:
