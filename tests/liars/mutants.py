@@ -188,7 +188,7 @@ class SignsAnyList(Party):
     def receive(self, data: bytes) -> list[bytes]:
         if decoded(data).kind is Kind.OWNERS and not self.machine.ready and self.machine.agreed:
             sharing = self.machine.sharing
-            before, sharing.owners = sharing.owners, b""
+            before, sharing.owners = sharing.owners, None
             replies = super().receive(data)
             if before:  # its own list stays the first
                 sharing.owners = before

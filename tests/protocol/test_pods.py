@@ -55,7 +55,7 @@ def test_every_list_that_is_no_union_of_whole_pods_is_refused_by_every_device(sc
                 MessageRefused, match=r"^a list of owners must have whole pods, got one without 'device-"
             ):
                 device.receive(from_server(network, Kind.OWNERS, one.encoded))
-        assert device.state()["sharing"]["owners"] == before["sharing"]["owners"] == b""
+        assert device.state()["sharing"]["owners"] is before["sharing"]["owners"] is None
     network.run()
     assert np.array_equal(network.server.model, scenario.expected(scenario.names))
 

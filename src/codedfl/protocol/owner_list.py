@@ -21,6 +21,7 @@ from codedfl.crypto.sealed import Identity, verify
 from codedfl.errors import MessageRefused
 from codedfl.protocol.agreement import Agreement
 from codedfl.protocol.messages import check_types, pack_list, unpack_list
+from codedfl.state import Codec, optional
 
 DIGEST_BYTES = 32
 
@@ -44,17 +45,9 @@ class OwnerList:
     def names(self) -> tuple[str, ...]:
         return tuple(owner.name for owner in self.owners)
 
-    def fields(self) -> list[list[Any]]:
-        return [[owner.name, owner.commitments, owner.upload] for owner in self.owners]
-
-    @classmethod
-    def from_fields(cls, fields: list[list[Any]]) -> OwnerList:
-        """The list as saved by ``fields``; a list from the wire is read by ``decode``."""
-        return cls(tuple(ListedOwner(*one) for one in fields))
-
     @cached_property
     def encoded(self) -> bytes:
-        return pack_list(self.fields())
+        return pack_list([[owner.name, owner.commitments, owner.upload] for owner in self.owners])
 
     @cached_property
     def digest(self) -> bytes:
@@ -63,17 +56,21 @@ class OwnerList:
     @classmethod
     def decode(cls, data: bytes, agreed: Agreement) -> OwnerList:
         """Refuses a list with somebody who does not own data in this run, or not in the agreement's order."""
+        listed = cls.unpacked(data)
+        positions = [agreed.position(name) for name in listed.names]
+        if positions != sorted(set(positions)) or not set(positions) <= set(agreed.owners):
+            raise MessageRefused("a list must name owners of this run, each once and in its order: it does not")
+        return listed
+
+    @classmethod
+    def unpacked(cls, data: bytes) -> OwnerList:
+        """As it was encoded, whatever the agreement."""
         owners = []
         for fields in unpack_list(data, "a list of owners", depth=2):
-            if not isinstance(fields, list):
-                raise MessageRefused("a list of owners must hold lists, got something else")
-            name, commitments, upload = check_types(fields, (str, bytes, bytes), "a listed owner")
+            name, commitments, upload = check_types(_as_list(fields), (str, bytes, bytes), "a listed owner")
             if len(commitments) != DIGEST_BYTES or len(upload) != DIGEST_BYTES:
                 raise MessageRefused(f"a listed owner must have digests of {DIGEST_BYTES} bytes, got another length")
             owners.append(ListedOwner(name, commitments, upload))
-        positions = [agreed.position(owner.name) for owner in owners]
-        if positions != sorted(set(positions)) or not set(positions) <= set(agreed.owners):
-            raise MessageRefused("a list must name owners of this run, each once and in its order: it does not")
         return cls(tuple(owners))
 
     # -- signatures
@@ -125,5 +122,8 @@ class Certificate:
 
 def _as_list(fields: Any) -> list[Any]:
     if not isinstance(fields, list):
-        raise MessageRefused("a certificate must hold lists, got something else")
+        raise MessageRefused("a list of owners or a certificate must hold lists, got something else")
     return fields
+
+
+OWNERS = optional(Codec(lambda owners: owners.encoded, OwnerList.unpacked))

@@ -44,7 +44,7 @@ from codedfl.protocol.messages import (
     pack_list,
     unpack_list,
 )
-from codedfl.protocol.owner_list import Certificate, OwnerList
+from codedfl.protocol.owner_list import OWNERS, Certificate, OwnerList
 from codedfl.protocol.role_key import check_role_key, decode_keys, signed_role_key
 from codedfl.protocol.server_session import RUN_KEY
 from codedfl.protocol.terms import Terms
@@ -74,7 +74,7 @@ class RoleDeviceSharing(DeviceSharing):
             lambda saved: {owner: Commitments.from_fields(fields) for owner, fields in saved},
         ),
         "_called": PLAIN,
-        "owners": PLAIN,
+        "owners": OWNERS,
         "certified": PLAIN,
         "_vouched": SET,
     }
@@ -85,7 +85,7 @@ class RoleDeviceSharing(DeviceSharing):
         self.seeds: dict[int, bytes] = {}  # seeds of our role, by owner; wiped once the first epoch is decoded
         self._commitments: dict[int, Commitments] = {}
         self._called = False  # the server wants to know whose seeds are here, all or not
-        self.owners = b""  # the list this device accepted: one per run
+        self.owners: OwnerList | None = None  # the list this device accepted: one per run
         self.certified = False
         self._vouched: set[int] = set()  # owners whose signature on the certified list is one on their commitments
         self.handlers |= {
@@ -100,7 +100,7 @@ class RoleDeviceSharing(DeviceSharing):
     @property
     def owner_names(self) -> tuple[str, ...]:
         """See ``DeviceSharing``; here the list that was signed."""
-        return self._listed.names if self.owners else ()
+        return () if self.owners is None else self.owners.names
 
     # -- as an owner
 
@@ -251,7 +251,7 @@ class RoleDeviceSharing(DeviceSharing):
         if not seed:
             raise MessageRefused(f"the share of {name!r} must bring a seed, got none")
         commitments.check({seed_purpose(self._role): seed}, name, agreed.hash)
-        listed = {one.name: one.commitments for one in self._listed.owners} if self.owners else {}
+        listed = {} if self.owners is None else {one.name: one.commitments for one in self.owners.owners}
         if listed.get(name, commitments.digest) != commitments.digest:
             raise MessageRefused(f"the commitments of {name!r} must be those listed: they are others")
         self._commitments[owner] = commitments
@@ -293,12 +293,13 @@ class RoleDeviceSharing(DeviceSharing):
     def _on_owners(self, message: Message) -> None:
         """Invariant: a device signs one list per run, whatever the server shows it and however often."""
         self._session.check_from_server(message)
-        if self.owners and message.body != self.owners:
+        session, listed = self._session, self.owners
+        if listed is None:
+            listed = OwnerList.decode(message.body, session.agreed)
+            self._check_owners(listed)
+            self.owners = listed
+        elif message.body != listed.encoded:
             raise MessageRefused("a device signs one list of owners per run: a second, different one is refused")
-        if not self.owners:
-            self._check_owners(OwnerList.decode(message.body, self._session.agreed))
-            self.owners = message.body
-        listed, session = self._listed, self._session
         signature = listed.signed_by(session.identity, session.agreed)
         session.send(session.to_server(Kind.SIGNATURE, pack_list([listed.digest, signature])))
 
@@ -320,17 +321,13 @@ class RoleDeviceSharing(DeviceSharing):
             if known is not None and known.digest != owner.commitments:
                 raise MessageRefused(f"the list must name the commitments of {owner.name!r} known here: it has others")
 
-    @property
-    def _listed(self) -> OwnerList:
-        return OwnerList.decode(self.owners, self._session.agreed)
-
     def _on_certificate(self, message: Message) -> None:
         agreed = self._session.agreed
-        if not self.owners:
+        if self.owners is None:
             raise MessageRefused("a list of owners must come before its certificate, got none")
         if not self.certified:
             certificate = Certificate.decode(message.body)
-            certificate.check(self._listed, agreed, signed_by=self._session.name)
+            certificate.check(self.owners, agreed, signed_by=self._session.name)
             self._vouched = {agreed.position(name) for name in certificate.signatures} | {self._session.position}
             self.certified = True
             self._announce_if_ready()
@@ -344,7 +341,7 @@ class RoleDeviceSharing(DeviceSharing):
         if not self.certified or self.ready:
             return
         agreed = self._session.agreed
-        listed = {agreed.position(name) for name in self._listed.names}
+        listed = {agreed.position(name) for name in self.owner_names}
         if not listed <= set(self.seeds):
             return
         for owner in sorted(listed - self._vouched):

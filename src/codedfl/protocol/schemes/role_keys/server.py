@@ -25,13 +25,13 @@ from codedfl.protocol.messages import (
     check_types,
     unpack_list,
 )
-from codedfl.protocol.owner_list import Certificate, ListedOwner, OwnerList, signatures_needed
+from codedfl.protocol.owner_list import OWNERS, Certificate, ListedOwner, OwnerList, signatures_needed
 from codedfl.protocol.plan import RunPlan
 from codedfl.protocol.schemes.role_keys.device import seed_purpose
 from codedfl.protocol.schemes.role_keys.key_rounds import RoleKeyRounds
 from codedfl.protocol.server_session import Phase, ServerSession
 from codedfl.protocol.server_sharing import ServerSharing
-from codedfl.state import MAP, PLAIN, Checkpointable, CheckpointFields, Codec, optional
+from codedfl.state import MAP, PLAIN, Checkpointable, CheckpointFields, Codec
 from codedfl.typing import Floats
 
 
@@ -55,7 +55,7 @@ class RoleServerSharing(ServerSharing):
             lambda table: [[i, sorted(held)] for i, held in table.items()], lambda s: {i: set(h) for i, h in s}
         ),
         "_closed": PLAIN,
-        "owners": optional(Codec(lambda owners: owners.fields(), OwnerList.from_fields)),
+        "owners": OWNERS,
         "_signatures": MAP,
         "_certificate": PLAIN,
     }
@@ -313,7 +313,8 @@ class RoleServerSharing(ServerSharing):
         self.owners.check_signature(message.sender, signature, agreed)
         self._signatures[sender] = signature
         if self._certificate:
-            self._session.relay(Kind.CERTIFICATE, self._certificate, (message.sender,))
+            if sender in agreed.holders:  # others have no use for it
+                self._session.relay(Kind.CERTIFICATE, self._certificate, (message.sender,))
         elif len(self._signatures) >= signatures_needed(agreed.n_devices, self._plan.parameters.colluders):
             self._certificate = Certificate({agreed.names[i]: one for i, one in self._signatures.items()}).encode()
             self._session.relay(Kind.CERTIFICATE, self._certificate, self._holder_names)
