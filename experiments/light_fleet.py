@@ -38,11 +38,15 @@ class LightFleet(LocalFleet):
         size: float = 1.0,
         merged: Merged = (),
     ) -> None:
-        """delays: by device, as ``LightDevice`` has them. Empty delays nobody."""
+        """delays: by device, as ``LightDevice`` has them. Empty delays nobody.
+
+        Neighbours are in different processes: those who hold keys are the first.
+        """
         authority = str(self.broker.path / "ca.pem")
-        for first in range(0, len(self.names), self._per_process):
+        processes = -(-len(self.names) // self._per_process)
+        for first in range(processes):
             devices = []
-            for index in range(first, min(first + self._per_process, len(self.names))):
+            for index in range(first, len(self.names), processes):
                 name = self.names[index]
                 party = self.broker.party(name)
                 files = (str(party.certificate), str(party.key))

@@ -1,12 +1,14 @@
 """Our scheme against FedAvg on the same transport, in wall-clock time: one broker, TLS, the paper's delays.
 
 Digits, each class on three devices only; the paper's mix of devices, delays scaled so that a fast device takes a
-twentieth of a second; the same seeds for all rows. Ours is a study with role keys, whose epochs are as many as reach
-the target. FedAvg waits for everybody, with 1 and with 5 local steps, each with the step size that needs fewest rounds;
-its local work is given the same delay whatever its steps, and its models travel as float32. Clocks start when all
-devices are there and stop with the first model that reaches the target; ours counts before it trains, and shares: both
-are in it. Then an epoch without delays, over the broker and over plain gRPC, and what an epoch's time is made of.
-Ratios within one run count, not seconds.
+twentieth of a second for one gradient; the same seeds for all rows. Ours is a study with role keys and block Krylov,
+whose epochs are as many as reach the target; the median of a few runs. FedAvg waits for everybody, with the number of
+local steps and the step size that take least, found in this process; its models travel as float32. A device takes k
+times as long for k local steps as for one, as the paper's model of latency has it; where another number would be best
+if further steps took no time at all, that is raced too, and shown without a goal. Clocks start when all devices are
+there and stop with the first model that reaches the target; ours counts before it trains, and shares: both are in it.
+Then an epoch without delays, over the broker and over plain gRPC, and what an epoch's time is made of. Ratios within
+one run count, not seconds. Ends with 1 where a goal is missed.
 """
 
 from __future__ import annotations
@@ -47,9 +49,11 @@ from experiments.local_study import LocalStudy, agree, digits_study, digits_tabl
 from experiments.plain_rows import MOST_ROUNDS, PlainRows
 
 FAST_SECONDS = 0.05
-SIZES = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0)
+LOCAL_STEPS = (1, 2, 5, 10, 20, 50)
+SIZES = (0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0, 18.0)
+GOALS = {5: 8.0, 25: 12.0}  # devices -> how many times as long as ours FedAvg takes at least
 PER_PROCESS = 5
-MOST_EPOCHS = 20
+MOST_EPOCHS, SOLVER = 20, "block-krylov"
 IDLE_FEATURES, IDLE_EPOCHS, IDLE_TURNS = 500, 40, 2
 
 
@@ -74,15 +78,34 @@ def paper_delays(devices: int) -> list[dict[str, Any]]:
     ]
 
 
-def best_fedavg(rows: PlainRows, target: float, steps: int) -> float:
-    """The step size with which FedAvg needs fewest rounds; found in this process."""
-    best = (0.0, MOST_ROUNDS)
-    for size in SIZES:
-        found = rows.rounds_to(target, steps, size, most=best[1])
-        best = (size, found) if found else best
-    if not best[0]:
-        raise SystemExit(f"FedAvg with {steps} local steps never reaches {target}")
-    return best[0]
+@dataclass(frozen=True)
+class FedAvgPlan:
+    """How FedAvg descends on each device, and how many rounds it needs to the target."""
+
+    steps: int
+    size: float
+    rounds: int
+
+    def __str__(self) -> str:
+        return f"{self.steps} local step{'s' if self.steps > 1 else ''} of {self.size:g}"
+
+
+def fedavg_plans(rows: PlainRows, target: float) -> list[FedAvgPlan]:
+    """By local steps, the step size that needs fewest rounds; found in this process.
+
+    Only those that need fewer rounds than all with fewer steps: others are best at no price of a step.
+    """
+    found: list[FedAvgPlan] = []
+    most = MOST_ROUNDS
+    for steps in LOCAL_STEPS:
+        best: FedAvgPlan | None = None
+        for size in SIZES:
+            if rounds := rows.rounds_to(target, steps, size, most=most):
+                best, most = FedAvgPlan(steps, size, rounds), rounds
+        found += [best] if best else []
+    if not found:
+        raise SystemExit(f"FedAvg never reaches {target}")
+    return found
 
 
 class _Times(RunWatch):
@@ -137,38 +160,50 @@ class SpeedFleet(LightFleet):
         return link
 
 
-def race(devices: int, target: float, program: str) -> list[Row]:
-    """Ours and FedAvg to the target, with the paper's delays."""
-    delays, rows = paper_delays(devices), []
+def race(devices: int, target: float, program: str, turns: int) -> list[Row]:
+    """Ours and FedAvg to the target, with the paper's delays; of FedAvg first the plan that the goal is about."""
+    delays, ours = paper_delays(devices), list[Row]()
     with tempfile.TemporaryDirectory(prefix="codedfl-speed-") as temporary:
         folder = Path(temporary)
         tables = digits_tables(devices, alike=False)
-        longest = agree(folder / "longest", digits_study(2048, epochs=MOST_EPOCHS, solver="cg"), tables, pods=1)
-        epochs = PlainRows(longest).epochs_to(target)
-        made = agree(folder / "fleet", digits_study(2048, name="speed", epochs=epochs, solver="cg"), tables, pods=1)
+        longest = agree(folder / "longest", digits_study(2048, epochs=MOST_EPOCHS, solver=SOLVER), tables, pods=1)
+        content = digits_study(2048, name="speed", epochs=PlainRows(longest).epochs_to(target), solver=SOLVER)
+        for turn in range(turns):
+            made = agree(folder / f"fleet-{turn}", content, tables, pods=1)
+            with SpeedFleet(made, program, PER_PROCESS) as fleet:
+                ours.append(race_ours(fleet, delays, target))
+        made = agree(folder / "rival", content, tables, pods=1)
         plain = PlainRows(made)
+        plans = fedavg_plans(plain, target)
+        charged = min(plans, key=lambda plan: plan.steps * plan.rounds)
+        free = min(plans, key=lambda plan: plan.rounds)
+        slower = [{**one, "delay": one["delay"] * charged.steps, "mean": one["mean"] * charged.steps} for one in delays]
         with SpeedFleet(made, program, PER_PROCESS) as fleet:
-            watch, found, traffic = run_ours(fleet, OURS, delays)
-            seconds = [moment - watch.began for moment in watch.times]
-            rows.append(Row("ours, role keys", len(seconds), seconds[-1], seconds[0], traffic / 1e6))
-            theta = found.model.theta
-            if plain.score(theta) < target or not np.array_equal(theta, made.rehearsed().findings.model.theta):
-                raise SystemExit(f"ours must reach {target} with the rehearsal's model: it does not")
-            for steps in (1, 5):
-                size = best_fedavg(plain, target, steps)
-                link = fleet.link("codedfl-server-fedavg")
-                fleet.start_devices(FEDAVG, fleet.broker.port, delays, steps, size, plain.merged)
-                shape = (plain.parts[0][0].shape[1], plain.parts[0][1].shape[1])
+            rows = [race_fedavg(fleet, slower, target, plain, charged, f"FedAvg, {charged}")]
+            if free != charged:
+                rows.append(race_fedavg(fleet, delays, target, plain, free, f"FedAvg, {free}, as if one"))
+    return [sorted(ours, key=lambda row: row.seconds)[turns // 2], *rows]
 
-                def reached(theta: Floats) -> bool:
-                    return plain.score(theta) >= target
 
-                ended = fedavg_on_mqtt.train(link, fleet.names, shape, reached, MOST_ROUNDS)
-                link.close()
-                fleet.wait_for_devices()
-                name = f"FedAvg, {steps} local step{'s' if steps > 1 else ''} of {size:g}"
-                rows.append(Row(name, len(ended), ended[-1], ended[0], (link.bytes_in + link.bytes_out) / 1e6))
-    return rows
+def race_ours(fleet: SpeedFleet, delays: list[dict[str, Any]], target: float) -> Row:
+    watch, found, traffic = run_ours(fleet, OURS, delays)
+    seconds, theta = [moment - watch.began for moment in watch.times], found.model.theta
+    same = np.array_equal(theta, fleet.made.rehearsed().findings.model.theta)
+    if not same or PlainRows(fleet.made).score(theta) < target:
+        raise SystemExit(f"ours must reach {target} with the rehearsal's model: it does not")
+    return Row("ours, role keys", len(seconds), seconds[-1], seconds[0], traffic / 1e6)
+
+
+def race_fedavg(
+    fleet: SpeedFleet, delays: list[dict[str, Any]], target: float, plain: PlainRows, plan: FedAvgPlan, name: str
+) -> Row:
+    link = fleet.link("codedfl-server-fedavg")
+    fleet.start_devices(FEDAVG, fleet.broker.port, delays, plan.steps, plan.size, plain.merged)
+    shape = (plain.parts[0][0].shape[1], plain.parts[0][1].shape[1])
+    ended = fedavg_on_mqtt.train(link, fleet.names, shape, lambda theta: plain.score(theta) >= target, MOST_ROUNDS)
+    link.close()
+    fleet.wait_for_devices()
+    return Row(name, len(ended), ended[-1], ended[0], (link.bytes_in + link.bytes_out) / 1e6)
 
 
 @dataclass(frozen=True)
@@ -225,21 +260,32 @@ def show(devices: int, rows: list[Row], target: float) -> None:
     Console(width=120).print(table)
 
 
+def verdict(devices: int, rows: list[Row]) -> bool:
+    """Whether FedAvg takes as long as it is to; where there is a goal, it is told."""
+    ratio, goal = rows[1].seconds / rows[0].seconds, GOALS.get(devices, 0.0)
+    if goal:
+        said = "reached" if ratio >= goal else "MISSED"
+        print(f"FedAvg takes {ratio:.1f} times as long as ours at {devices} devices, goal {goal:g}: {said}", flush=True)
+    return ratio >= goal
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--devices", type=int, nargs="+", default=[5, 25])
     parser.add_argument("--target", type=float, default=0.95)
     parser.add_argument("--program", default="", help="mosquitto or small; mosquitto if installed")
+    parser.add_argument("--turns", type=int, default=3, help="how often ours is raced; the median counts")
     parser.add_argument("--idle-epochs", type=int, default=IDLE_EPOCHS, help="epochs without delays")
     parser.add_argument("--idle-turns", type=int, default=IDLE_TURNS, help="how often each transport is measured")
     parser.add_argument("--flower", action="store_true", help="then FedAvg and SecAgg+ on Flower: mostly transport")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     logging.getLogger("codedfl").setLevel(logging.ERROR)
-    too_slow = False
+    missed = False
     for devices in options.devices:
-        rows = race(devices, options.target, options.program)
+        rows = race(devices, options.target, options.program, options.turns)
         show(devices, rows, options.target)
+        missed = not verdict(devices, rows) or missed
         idle = idle_epochs(devices, options.program, options.idle_epochs, options.idle_turns)
         ours = rows[0]
         epoch = 1000 * (ours.seconds - ours.first) / max(1, ours.rounds - 1)
@@ -254,11 +300,13 @@ def main(arguments: list[str] | None = None) -> int:
             f" {100 * max(0.0, epoch - idle.mqtt) / epoch:.1f} %",
             flush=True,
         )
-        too_slow = too_slow or (devices == 5 and idle.mqtt > 2 * idle.grpc)
+        if devices == 5 and idle.mqtt > 2 * idle.grpc:
+            print("an epoch over MQTT takes at most twice one over gRPC at 5 devices: MISSED")
+            missed = True
     if options.flower:
         print("on Flower, where a round is mostly transport:", flush=True)
         flower_speedup.main(["--nodes", "5"])
-    return int(too_slow)
+    return int(missed)
 
 
 if __name__ == "__main__":
