@@ -39,7 +39,7 @@ from codedfl.contract.policy import Policy
 from codedfl.contract.study import NumberTarget, Study
 from codedfl.contract.toml_file import parse_study
 from codedfl.data.tables import RawTable, as_raw_table
-from codedfl.protocol.events import Answered
+from codedfl.protocol.server_events import Answered
 from codedfl.run.event_log import EVENTS_FILE, Finished, Uploaded
 from codedfl.run.rehearsal import Rehearsal, Rehearsed, made_up_roster, read_folder, rehearse
 from codedfl.typing import Floats

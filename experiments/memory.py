@@ -30,11 +30,15 @@ from rich.console import Console
 from rich.table import Table
 
 from codedfl.exact.fixed_point import Bounds
-from codedfl.protocol import Device, Parameters, Rows, Server, Turn
+from codedfl.protocol.agreement import Parameters
+from codedfl.protocol.contribution import Rows
+from codedfl.protocol.device import Device
+from codedfl.protocol.events import Turn
 from codedfl.protocol.schemes.coded_keys import CodedKeys
 from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.protocol.schemes.role_keys import RoleKeys
+from codedfl.protocol.server import Server
 from codedfl.run.in_process import run_in_process
 from codedfl.run.parties import plan_of
 from codedfl.solve.descent import GradientDescent

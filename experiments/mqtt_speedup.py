@@ -35,8 +35,8 @@ from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.broker_folder import SERVER_NAME, Party
 from codedfl.mqtt.link import BrokerLink
 from codedfl.mqtt.post import MqttPost
-from codedfl.protocol import Event
-from codedfl.protocol.events import PhaseBegun
+from codedfl.protocol.events import Event
+from codedfl.protocol.server_events import PhaseBegun
 from codedfl.run.rehearsal import Rehearsed, rehearse
 from codedfl.typing import Floats
 from codedfl_lab.fleet.fleet import Fleet

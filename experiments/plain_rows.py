@@ -12,7 +12,7 @@ from codedfl.analyses.study_plan import StudyRun
 from codedfl.contract.merging import Merged, merged_study
 from codedfl.contract.study import Study
 from codedfl.data.model import TrainedModel
-from codedfl.protocol import Rows
+from codedfl.protocol.contribution import Rows
 from codedfl.run.rehearsal import Rehearsed
 from codedfl.run.virtual_time import AlikeDevices
 from codedfl.statistics.statistic import Ask

@@ -19,9 +19,8 @@ from codedfl.contract.study import Study
 from codedfl.contract.toml_file import load_study
 from codedfl.engine.approved_party import ApprovedParty
 from codedfl.engine.keys import DEVICE_KEY, load_identity
-from codedfl.protocol import Rows
 from codedfl.protocol.agreement import ring_of_totals
-from codedfl.protocol.contribution import WholeNumbers
+from codedfl.protocol.contribution import Rows, WholeNumbers
 from codedfl.statistics.statistic import Ask
 
 

@@ -15,7 +15,8 @@ import numpy as np
 from codedfl.cli import main as codedfl
 from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.letters import Line, Parcel
-from codedfl.protocol import Device, Event
+from codedfl.protocol.device import Device
+from codedfl.protocol.events import Event
 from codedfl.protocol.messages import Kind, Message
 
 

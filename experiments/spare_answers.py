@@ -34,11 +34,13 @@ from codedfl.code.answer_check import Verdict
 from codedfl.crypto import sealed
 from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.exact.fixed_point import Bounds
-from codedfl.protocol import Agreement, Parameters, Phase, RunPlan, Server
-from codedfl.protocol.agreement import Member
+from codedfl.protocol.agreement import Agreement, Member, Parameters
 from codedfl.protocol.epoch import Epoch
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update
+from codedfl.protocol.plan import RunPlan
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS, CodedKeys
+from codedfl.protocol.server import Server
+from codedfl.protocol.server_session import Phase
 from codedfl.solve.descent import STEP_PAPER, GradientDescent
 from codedfl.typing import Planes
 from codedfl_lab.costs.times import Conditions, Draws, WorkShape, epoch_end_times

@@ -25,10 +25,13 @@ from numpy.typing import NDArray
 from codedfl.crypto import sealed
 from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.errors import InvalidInput
-from codedfl.protocol import Agreement, Device, Server, Turn
+from codedfl.protocol.agreement import Agreement
+from codedfl.protocol.device import Device
 from codedfl.protocol.device_sharing import CodedDeviceSharing
+from codedfl.protocol.events import Turn
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Secrets, Share, Shares, Update
 from codedfl.protocol.schemes.role_keys.device import RoleDeviceSharing, seed_context
+from codedfl.protocol.server import Server
 from codedfl.typing import Planes, RandomBytes
 
 Floats = NDArray[np.float64]

@@ -16,7 +16,7 @@ import numpy as np
 
 from codedfl import RoleKeys
 from codedfl.data.problem import make_problem
-from codedfl.protocol.events import Answered
+from codedfl.protocol.server_events import Answered
 from codedfl.report.run_state import RunState
 from codedfl.run.event_log import EVENTS_FILE, EventLog, begun
 from codedfl.run.virtual_watch import VirtualWatch

@@ -13,8 +13,8 @@ from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.keys import load_identity
 from codedfl.engine.letters import Letter, Parcel
 from codedfl.engine.state_folder import StateFolder
-from codedfl.protocol import Server
 from codedfl.protocol.messages import Kind, Message, Update
+from codedfl.protocol.server import Server
 from lab_party import LabParty
 from scenario import Scenario
 

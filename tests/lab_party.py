@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from codedfl.crypto.sealed import Identity
-from codedfl.protocol import Device, Rows
+from codedfl.protocol.contribution import Rows
+from codedfl.protocol.device import Device
 from scenario import Scenario
 
 

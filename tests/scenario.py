@@ -19,13 +19,18 @@ import oracle
 from codedfl.crypto import sealed
 from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.exact.fixed_point import Bounds, FixedPoint
-from codedfl.protocol import Agreement, Device, Event, Parameters, Rows, RunPlan, Server, Terms, Turn
-from codedfl.protocol.agreement import Invitation, Member, seated
-from codedfl.protocol.events import AnsweredLate, Ignored, RunFailed
+from codedfl.protocol.agreement import Agreement, Invitation, Member, Parameters, seated
+from codedfl.protocol.contribution import Rows
+from codedfl.protocol.device import Device
+from codedfl.protocol.events import Event, Turn
 from codedfl.protocol.messages import SERVER, Kind, Message, Share, Update
 from codedfl.protocol.owner_list import OwnerList
+from codedfl.protocol.plan import RunPlan
 from codedfl.protocol.scheme import SharingScheme
 from codedfl.protocol.schemes.coded_padded import CODED_PADDED
+from codedfl.protocol.server import Server
+from codedfl.protocol.server_events import AnsweredLate, Ignored, RunFailed
+from codedfl.protocol.terms import Terms
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent, StepSchedule
 from codedfl.solve.solver import Solver

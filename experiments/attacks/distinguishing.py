@@ -30,11 +30,15 @@ from scipy import stats
 from codedfl.crypto.pads import RUN_ID_BYTES
 from codedfl.crypto.sealed import KEY_BYTES, Identity
 from codedfl.exact.fixed_point import Bounds
-from codedfl.protocol import Device, Parameters, Rows, RunPlan, Server
+from codedfl.protocol.agreement import Parameters
+from codedfl.protocol.contribution import Rows
+from codedfl.protocol.device import Device
 from codedfl.protocol.device_sharing import CodedDeviceSharing
+from codedfl.protocol.plan import RunPlan
 from codedfl.protocol.scheme import SharingScheme
 from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.protocol.schemes.role_keys import RoleKeys
+from codedfl.protocol.server import Server
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import STEP_PAPER, GradientDescent

@@ -14,8 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.exact.fixed_point import FixedPoint
-from codedfl.protocol import Device, Parameters, Rows, RunPlan, Server
+from codedfl.protocol.agreement import Parameters
+from codedfl.protocol.contribution import Rows
+from codedfl.protocol.device import Device
+from codedfl.protocol.plan import RunPlan
 from codedfl.protocol.schemes.descriptor import CodedScheme
+from codedfl.protocol.server import Server
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.descent import GradientDescent
 

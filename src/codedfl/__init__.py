@@ -40,10 +40,9 @@ if TYPE_CHECKING:  # each under its own name, which makes it public
     from codedfl.exact.fixed_point import Bounds as Bounds
     from codedfl.exact.fixed_point import FixedPoint as FixedPoint
     from codedfl.exact.ring import Ring as Ring
-    from codedfl.protocol import Agreement as Agreement
-    from codedfl.protocol import Device as Device
-    from codedfl.protocol import Parameters as Parameters
-    from codedfl.protocol import Server as Server
+    from codedfl.protocol.agreement import Agreement as Agreement
+    from codedfl.protocol.agreement import Parameters as Parameters
+    from codedfl.protocol.device import Device as Device
     from codedfl.protocol.schemes.coded_keys import CodedKeys as CodedKeys
     from codedfl.protocol.schemes.coded_keys import OneShot as OneShot
     from codedfl.protocol.schemes.coded_padded import CodedPadded as CodedPadded
@@ -52,6 +51,7 @@ if TYPE_CHECKING:  # each under its own name, which makes it public
     from codedfl.protocol.schemes.registry import register_scheme as register_scheme
     from codedfl.protocol.schemes.role_keys import RoleKeys as RoleKeys
     from codedfl.protocol.schemes.role_keys import RoleSums as RoleSums
+    from codedfl.protocol.server import Server as Server
     from codedfl.run.in_process import run_in_process as run_in_process
     from codedfl.run.parties import make_parties as make_parties
     from codedfl.solve.closed_form import ClosedForm as ClosedForm
@@ -78,7 +78,9 @@ else:  # hidden from type checkers, which would take every name for a good one
         "codedfl.exact.ring": ["Ring"],
         "codedfl.code.gradient_code": ["GradientCode", "GroupedCode"],
         "codedfl.crypto.sealed": ["Identity"],
-        "codedfl.protocol": ["Parameters", "Agreement", "Device", "Server"],
+        "codedfl.protocol.agreement": ["Parameters", "Agreement"],
+        "codedfl.protocol.device": ["Device"],
+        "codedfl.protocol.server": ["Server"],
         "codedfl.protocol.schemes.descriptor": ["Scheme", "CodedScheme"],
         "codedfl.protocol.schemes.coded_padded": ["CodedPadded"],
         "codedfl.protocol.schemes.coded_keys": ["CodedKeys", "OneShot"],

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codedfl.protocol import Server
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS
+from codedfl.protocol.server import Server
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.descent import Nesterov, StepSchedule
 from codedfl.solve.krylov import BlockKrylov, ConjugateGradient

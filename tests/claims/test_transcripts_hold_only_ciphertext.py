@@ -16,8 +16,9 @@ from scipy import stats
 from codedfl.crypto import sealed
 from codedfl.crypto.sealed import RunKey
 from codedfl.errors import MessageRefused
-from codedfl.protocol import Device, Server
+from codedfl.protocol.device import Device
 from codedfl.protocol.messages import SERVER, Kind, Message, Secrets, Share, Shares
+from codedfl.protocol.server import Server
 from scenario import Network, Scenario, decoded
 
 D, ALPHA, FEATURES, OUTPUTS = 6, 4, 40, 3

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from codedfl.cli import serve
 from codedfl.cli.app import app
 from codedfl.engine.run_watch import RunWatch
-from codedfl.protocol.events import Answered, AnsweredLate, DeviceState
+from codedfl.protocol.server_events import Answered, AnsweredLate, DeviceState
 from codedfl.run.event_log import Connected
 
 pytestmark = pytest.mark.hospitals

@@ -18,10 +18,11 @@ from codedfl.crypto.sealed import Identity
 from codedfl.engine.keys import load_identity
 from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import CodedFLError
-from codedfl.protocol import Device, Server
+from codedfl.protocol.device import Device
 from codedfl.protocol.scheme import SharingScheme
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS
 from codedfl.protocol.schemes.coded_padded import CODED_PADDED
+from codedfl.protocol.server import Server
 from fake_post import FakePost, make_conductor, make_hosts
 from scenario import Network, Scenario, descent
 

@@ -22,9 +22,11 @@ import codedfl_lab
 from codedfl import CodedKeys, CodedRidge
 from codedfl.cli.app import app
 from codedfl.errors import InvalidInput
-from codedfl.protocol import Device, Rows, Server
+from codedfl.protocol.contribution import Rows
+from codedfl.protocol.device import Device
 from codedfl.protocol.schemes import registry
 from codedfl.protocol.schemes.registry import SCHEMES, SchemeRegistry, scheme_type, sharing_scheme
+from codedfl.protocol.server import Server
 from codedfl.report.privacy_table import privacy_table
 from codedfl.solve import registry as solvers
 from codedfl.solve.descent import GradientDescent

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from codedfl.protocol import Device, Server
+from codedfl.protocol.device import Device
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS
 from codedfl.protocol.schemes.coded_padded import CODED_PADDED
+from codedfl.protocol.server import Server
 from scenario import Scenario
 
 SCHEMES: dict[str, tuple[type[Server], type[Device]]] = {

@@ -17,8 +17,10 @@ from codedfl.engine.calls import Step
 from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.letters import Letter, Line, Parcel
 from codedfl.engine.resident_host import ResidentHost
-from codedfl.protocol import Phase, Server, Turn
+from codedfl.protocol.events import Turn
 from codedfl.protocol.messages import Kind, Message
+from codedfl.protocol.server import Server
+from codedfl.protocol.server_session import Phase
 from codedfl.run.rehearsal import rehearsal_key
 from codedfl.statistics.statistic import Ask
 

@@ -12,7 +12,7 @@ import pytest
 from codedfl.engine.conductor import Patience
 from codedfl.engine.device_host import DeviceHost
 from codedfl.errors import InvalidInput, NotEnoughDevices
-from codedfl.protocol import Phase
+from codedfl.protocol.server_session import Phase
 from codedfl.run.in_process import run_in_process
 from fake_post import (
     FakePost,

@@ -17,9 +17,10 @@ from codedfl.engine.conductor import Patience
 from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import NotEnoughDevices
-from codedfl.protocol import Phase, Server
 from codedfl.protocol.messages import Kind, Message
 from codedfl.protocol.schemes.role_keys import ROLE_KEYS
+from codedfl.protocol.server import Server
+from codedfl.protocol.server_session import Phase
 from fake_post import FakePost, Killed, epoch_of, leftovers, make_conductor, make_hosts, without_nodes
 from scenario import Scenario, descent
 

@@ -11,11 +11,11 @@ import pytest
 
 import oracle
 from codedfl.errors import CodedFLError, RangeExceeded, SolverFailed, WrongAnswers
-from codedfl.protocol import Phase
 from codedfl.protocol.device_epochs import DeviceEpochs
 from codedfl.protocol.epoch_total import read_total
 from codedfl.protocol.messages import Update
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS, ONE_SHOT
+from codedfl.protocol.server_session import Phase
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from fake_post import FakePost, Killed, leftovers, make_conductor, make_hosts

@@ -21,8 +21,8 @@ from codedfl.engine.letters import Letter, Parcel
 from codedfl.engine.resident_host import ResidentHost
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
-from codedfl.protocol import Server
 from codedfl.protocol.messages import VERSION, Kind, Message, Update
+from codedfl.protocol.server import Server
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 from codedfl.run.rehearsal import rehearsal_key
 from codedfl.statistics.statistic import Ask

@@ -18,8 +18,10 @@ from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.directory import Contact, Directory
 from codedfl.engine.letters import Parcel
 from codedfl.errors import MessageRefused
-from codedfl.protocol import Device, Rows, Server
+from codedfl.protocol.contribution import Rows
+from codedfl.protocol.device import Device
 from codedfl.protocol.messages import Kind, Message
+from codedfl.protocol.server import Server
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 from codedfl.run.in_process import run_in_process
 from fake_post import FakePost, make_conductor, make_hosts, party_of

@@ -19,11 +19,15 @@ from numpy.typing import NDArray
 
 from codedfl.crypto.sealed import Identity
 from codedfl.errors import MessageRefused, NotEnoughDevices, WrongAnswers
-from codedfl.protocol import Device, Phase, Rows, RunPlan, Server
+from codedfl.protocol.contribution import Rows
+from codedfl.protocol.device import Device
 from codedfl.protocol.messages import Kind, Message
 from codedfl.protocol.owner_list import OwnerList
+from codedfl.protocol.plan import RunPlan
 from codedfl.protocol.schemes.role_keys import ROLE_KEYS, ROLE_SUMS
 from codedfl.protocol.schemes.role_keys.device import RoleDeviceSharing
+from codedfl.protocol.server import Server
+from codedfl.protocol.server_session import Phase
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.solver import Solver
 from scenario import Scenario, descent, wire

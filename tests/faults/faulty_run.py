@@ -19,13 +19,16 @@ from numpy.typing import NDArray
 
 from codedfl.crypto.sealed import Identity
 from codedfl.errors import CodedFLError, MessageRefused, NotEnoughDevices, WrongAnswers
-from codedfl.protocol import Device, Phase, Rows, Server, Turn
-from codedfl.protocol.device import used_data
-from codedfl.protocol.events import RunFailed
+from codedfl.protocol.contribution import Rows
+from codedfl.protocol.device import Device, used_data
+from codedfl.protocol.events import Turn
 from codedfl.protocol.messages import Kind, Message, Update
 from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
 from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.protocol.schemes.descriptor import CodedScheme
+from codedfl.protocol.server import Server
+from codedfl.protocol.server_events import RunFailed
+from codedfl.protocol.server_session import Phase
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.solver import Solver
 from codedfl.state import State

@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from codedfl.protocol import Device, Server
+from codedfl.protocol.device import Device
 from codedfl.protocol.messages import Kind
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS
 from codedfl.protocol.schemes.coded_padded import CODED_PADDED
+from codedfl.protocol.server import Server
 from scenario import Network, Scenario, descent, wire
 
 

@@ -15,8 +15,9 @@ from mutation import VALUES, fuzz, rewritten
 from stopped_runs import scenario_of, stopped_at
 
 from codedfl.errors import MessageRefused
-from codedfl.protocol import Device, Server
+from codedfl.protocol.device import Device
 from codedfl.protocol.messages import Kind
+from codedfl.protocol.server import Server
 from codedfl.state import State
 from scenario import Network, descent
 

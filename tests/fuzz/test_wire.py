@@ -11,7 +11,7 @@ from mutation import INPUTS, damaged_list, fuzz
 from stopped_runs import Frozen, scenario_of, stopped_at
 
 from codedfl.errors import MessageRefused
-from codedfl.protocol import Agreement, Parameters
+from codedfl.protocol.agreement import Agreement, Parameters
 from codedfl.protocol.messages import Answer, Kind, Message, Secrets, Share, Shares, Update
 from scenario import Network, descent
 

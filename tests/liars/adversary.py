@@ -33,14 +33,18 @@ from stage import Stage, decoded
 from codedfl.code.gradient_code import make_code
 from codedfl.errors import CodedFLError, MessageRefused
 from codedfl.privacy.views import THE_SERVER, coded_views
-from codedfl.protocol import Agreement, Device, Parameters, Rows, RunPlan, Server, Terms, Turn, WholeNumbers
-from codedfl.protocol.agreement import MOST_EPOCHS, Invitation
-from codedfl.protocol.contribution import Contribution
-from codedfl.protocol.events import RunFailed
+from codedfl.protocol.agreement import MOST_EPOCHS, Agreement, Invitation, Parameters
+from codedfl.protocol.contribution import Contribution, Rows, WholeNumbers
+from codedfl.protocol.device import Device
+from codedfl.protocol.events import Turn
 from codedfl.protocol.messages import SERVER, Kind, Message, Update
+from codedfl.protocol.plan import RunPlan
 from codedfl.protocol.scheme import SharingScheme
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS, ONE_SHOT
 from codedfl.protocol.schemes.coded_padded import CODED_PADDED
+from codedfl.protocol.server import Server
+from codedfl.protocol.server_events import RunFailed
+from codedfl.protocol.terms import Terms
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.solver import Solver
 from codedfl.solve.whole_total import TakesTotal

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from codedfl.protocol import Parameters, Terms
+from codedfl.protocol.agreement import Parameters
+from codedfl.protocol.terms import Terms
 
 Pods = tuple[frozenset[str], ...]
 

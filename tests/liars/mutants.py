@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from stage import decoded
 
 from codedfl.crypto.sealed import KEY_BYTES
-from codedfl.protocol import Agreement, Device, Parameters, Terms
-from codedfl.protocol.agreement import Invitation
+from codedfl.protocol.agreement import Agreement, Invitation, Parameters
+from codedfl.protocol.device import Device
 from codedfl.protocol.messages import Commitments, Kind, Message, Update, unpack_list
 from codedfl.protocol.role_key import decode_keys
+from codedfl.protocol.terms import Terms
 from codedfl.typing import Floats
 
 MASK = "mask"  # how the labels of mask streams begin

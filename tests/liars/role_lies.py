@@ -20,8 +20,8 @@ from stage import decoded
 from codedfl.crypto import sealed
 from codedfl.crypto.pads import SEED_BYTES
 from codedfl.crypto.sealed import KEY_BYTES, RunKey
-from codedfl.protocol import Agreement, Turn
-from codedfl.protocol.agreement import Member, seated
+from codedfl.protocol.agreement import Agreement, Member, seated
+from codedfl.protocol.events import Turn
 from codedfl.protocol.messages import SERVER, Commitments, Kind, Message, Secrets, Share, pack_list, unpack_list
 from codedfl.protocol.owner_list import Certificate, ListedOwner, OwnerList
 from codedfl.protocol.role_key import RoleKey, encode_keys, signed_role_key

@@ -25,7 +25,8 @@ from codedfl.crypto import pads, sealed
 from codedfl.crypto.sealed import KEY_BYTES, Identity
 from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.ring import Ring
-from codedfl.protocol import Agreement, agreement, hiding_rows
+from codedfl.protocol import agreement, hiding_rows
+from codedfl.protocol.agreement import Agreement
 from codedfl.protocol.messages import Message
 from codedfl.typing import RandomBytes
 

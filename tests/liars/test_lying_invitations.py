@@ -17,8 +17,8 @@ from stage import Stage
 
 from codedfl.code.roles import Cell
 from codedfl.exact.fixed_point import Bounds
-from codedfl.protocol import Outgoing, Turn
 from codedfl.protocol.agreement import Member
+from codedfl.protocol.events import Outgoing, Turn
 from codedfl.protocol.messages import Kind
 from codedfl.protocol.schemes.role_keys.key_rounds import RoleKeyRounds
 

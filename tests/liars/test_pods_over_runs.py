@@ -23,9 +23,11 @@ from stage import Stage, decoded
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.row_noise import RowNoise
-from codedfl.protocol import Device, Rows, RunPlan, Terms
+from codedfl.protocol.contribution import Rows
+from codedfl.protocol.device import Device
 from codedfl.protocol.messages import Kind
-from codedfl.protocol.terms import DOES_NOT_TAKE_PART
+from codedfl.protocol.plan import RunPlan
+from codedfl.protocol.terms import DOES_NOT_TAKE_PART, Terms
 
 BOTH = pytest.mark.parametrize("scheme", ROLE_SCHEMES)
 

@@ -18,7 +18,8 @@ from codedfl.errors import MessageRefused
 from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.ring import Ring
 from codedfl.exact.row_noise import RowNoise
-from codedfl.protocol import Phase, agreement, contribution
+from codedfl.protocol import agreement, contribution
+from codedfl.protocol.server_session import Phase
 from codedfl.solve.closed_form import ClosedForm
 from scenario import descent
 

@@ -17,7 +17,7 @@ from codedfl.engine.state_journal import StateJournal
 from codedfl.mqtt.daemon import DeviceDaemon
 from codedfl.mqtt.link import Connected, Disconnected, Event, Received, Will
 from codedfl.mqtt.post import MqttPost
-from codedfl.protocol import Server
+from codedfl.protocol.server import Server
 from lab_party import LabParty
 from scenario import Scenario
 

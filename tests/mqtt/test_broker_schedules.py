@@ -18,11 +18,11 @@ from codedfl.engine.state_folder import INDEX
 from codedfl.errors import NotEnoughDevices
 from codedfl.mqtt import topics
 from codedfl.mqtt.frames import Envelope, Fetch, Piece, read_frame
-from codedfl.protocol import Phase
 from codedfl.protocol.messages import VERSION
 from codedfl.protocol.scheme import SharingScheme
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS
 from codedfl.protocol.schemes.coded_padded import CODED_PADDED
+from codedfl.protocol.server_session import Phase
 from codedfl.run.in_process import run_in_process
 from lab_party import LabParty
 from scenario import Scenario, descent

@@ -7,8 +7,9 @@ import pytest
 import oracle
 from codedfl.crypto.sealed import Identity, RunKey, fingerprint
 from codedfl.errors import MessageRefused
-from codedfl.protocol import Device, Server
+from codedfl.protocol.device import Device
 from codedfl.protocol.messages import SERVER, Kind, Message
+from codedfl.protocol.server import Server
 from scenario import Network, decoded, snapshot
 from wording import exactly
 

@@ -10,11 +10,15 @@ import numpy as np
 
 from codedfl.crypto.sealed import Identity
 from codedfl.exact.row_noise import RowNoise
-from codedfl.protocol import Device, Parameters, Phase, Server, Terms
+from codedfl.protocol.agreement import Parameters
 from codedfl.protocol.contribution import Contribution
+from codedfl.protocol.device import Device
 from codedfl.protocol.plan import RunPlan
 from codedfl.protocol.scheme import SharingScheme
 from codedfl.protocol.schemes.role_keys import ROLE_KEYS, ROLE_SUMS
+from codedfl.protocol.server import Server
+from codedfl.protocol.server_session import Phase
+from codedfl.protocol.terms import Terms
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.solver import Solver
 from scenario import Network, Scenario, descent, repeatable

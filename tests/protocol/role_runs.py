@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from codedfl.protocol import Server
 from codedfl.protocol.schemes.role_keys import ROLE_KEYS
+from codedfl.protocol.server import Server
 from scenario import Network, Scenario, descent
 
 SIZES = (2, 1, 7, 3, 1, 4)

@@ -18,8 +18,7 @@ from codedfl.crypto.sealed import Identity
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.row_noise import RowNoise
-from codedfl.protocol import Agreement, Parameters
-from codedfl.protocol.agreement import Invitation, seated
+from codedfl.protocol.agreement import Agreement, Invitation, Parameters, seated
 from scenario import Scenario, joined, names_of
 from wording import exactly
 

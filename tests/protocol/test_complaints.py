@@ -10,14 +10,14 @@ import pytest
 from crafted import refused
 
 from codedfl.errors import MessageRefused, NotEnoughDevices
-from codedfl.protocol import Phase
 from codedfl.protocol.device_session import DeviceSession
 from codedfl.protocol.device_sharing import CodedDeviceSharing
-from codedfl.protocol.events import Ignored
 from codedfl.protocol.messages import SERVER, Complaint, Kind, Message, Secrets, Unusable
 from codedfl.protocol.scheme import SharingScheme
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS
 from codedfl.protocol.schemes.coded_padded import CODED_PADDED
+from codedfl.protocol.server_events import Ignored
+from codedfl.protocol.server_session import Phase
 from codedfl.run.in_process import run_in_process
 from scenario import Network, Scenario, descent
 from wording import exactly

@@ -10,7 +10,7 @@ from crafted import EVE, from_server, pad_seeds, padded_gram, refused
 
 import oracle
 from codedfl.crypto.sealed import Identity, fingerprint
-from codedfl.protocol import Device
+from codedfl.protocol.device import Device
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update
 from codedfl.protocol.scheme import SharingScheme
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS

@@ -12,8 +12,12 @@ from crafted import EVE, EVES_KEY, from_server, refused
 from codedfl.crypto.sealed import fingerprint
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.fixed_point import Bounds
-from codedfl.protocol import Agreement, Device, Phase, Rows, Server
+from codedfl.protocol.agreement import Agreement
+from codedfl.protocol.contribution import Rows
+from codedfl.protocol.device import Device
 from codedfl.protocol.messages import SERVER, Kind, Message, pack_list
+from codedfl.protocol.server import Server
+from codedfl.protocol.server_session import Phase
 from scenario import Network, Scenario, descent, joined, repeatable, snapshot, wire
 from wording import exactly
 

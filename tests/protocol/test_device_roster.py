@@ -11,8 +11,8 @@ from crafted import EVE, EVES_KEY, from_server, refused
 import oracle
 from codedfl.crypto import sealed
 from codedfl.crypto.sealed import fingerprint
-from codedfl.protocol import Device
 from codedfl.protocol.agreement import Member, seated
+from codedfl.protocol.device import Device
 from codedfl.protocol.messages import SERVER, Kind, Message, Secrets, Shares
 from scenario import Network, Scenario, decoded, descent, wire
 

@@ -9,11 +9,13 @@ import pytest
 
 import oracle
 from codedfl.errors import RangeExceeded, WrongAnswers
-from codedfl.protocol import Device, Phase, Server
+from codedfl.protocol.device import Device
 from codedfl.protocol.messages import Kind, Update
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS, ONE_SHOT
 from codedfl.protocol.schemes.coded_padded import CODED_PADDED
+from codedfl.protocol.server import Server
 from codedfl.protocol.server_epochs import ServerEpochs
+from codedfl.protocol.server_session import Phase
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.typing import Planes

@@ -14,9 +14,11 @@ import oracle
 from codedfl.code.answer_check import judge
 from codedfl.code.gradient_code import GradientCode
 from codedfl.errors import WrongAnswers
-from codedfl.protocol import Device, Phase, Server
+from codedfl.protocol.device import Device
 from codedfl.protocol.messages import Answer, Kind, Update
+from codedfl.protocol.server import Server
 from codedfl.protocol.server_epochs import ServerEpochs
+from codedfl.protocol.server_session import Phase
 from codedfl.run.in_process import everyone_in_order, run_in_process
 from codedfl.solve.krylov import ConjugateGradient
 from codedfl.typing import Planes

@@ -13,7 +13,7 @@ from crafted import from_server, refused
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
 from codedfl.exact.row_noise import RowNoise
 from codedfl.privacy.calibration import noise_for
-from codedfl.protocol import Parameters, Phase
+from codedfl.protocol.agreement import Parameters
 from codedfl.protocol.device_sharing import DeviceSharing
 from codedfl.protocol.hiding_rows import cross_noise, gram_noise, noise_label
 from codedfl.protocol.messages import Kind, unpack_list
@@ -21,6 +21,7 @@ from codedfl.protocol.owner_list import OwnerList
 from codedfl.protocol.scheme import SharingScheme
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS
 from codedfl.protocol.schemes.role_keys import ROLE_KEYS, ROLE_SUMS
+from codedfl.protocol.server_session import Phase
 from codedfl.solve.closed_form import ClosedForm
 from scenario import Network, Scenario, descent, repeatable, wire
 from wording import exactly

@@ -14,10 +14,12 @@ from pod_runs import KINDS, PodScenario, drive
 
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
 from codedfl.privacy.calibration import noise_for
-from codedfl.protocol import Device, Phase, Terms
+from codedfl.protocol.device import Device
 from codedfl.protocol.messages import Kind, Message
 from codedfl.protocol.owner_list import OwnerList
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS
+from codedfl.protocol.server_session import Phase
+from codedfl.protocol.terms import Terms
 from scenario import Network, decoded
 from wording import exactly
 

@@ -12,11 +12,14 @@ from crafted import from_server, refused
 from role_runs import deaf, first_of_each_role, holders_of, scenario_of, without
 
 from codedfl.errors import InvalidInput, NotEnoughDevices
-from codedfl.protocol import Agreement, Device, Phase, Server
+from codedfl.protocol.agreement import Agreement
+from codedfl.protocol.device import Device
 from codedfl.protocol.messages import Commitments, Kind, Update
 from codedfl.protocol.owner_list import signatures_needed
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS
 from codedfl.protocol.schemes.role_keys import ROLE_SUMS
+from codedfl.protocol.server import Server
+from codedfl.protocol.server_session import Phase
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.krylov import BlockKrylov

@@ -10,9 +10,11 @@ from crafted import from_server, refused
 from role_runs import holders_of, scenario_of, without
 
 from codedfl.errors import MessageRefused, NotEnoughDevices
-from codedfl.protocol import Device, Phase, Server
+from codedfl.protocol.device import Device
 from codedfl.protocol.messages import SERVER, Commitments, Kind, Message, Share, Update
 from codedfl.protocol.owner_list import Certificate, OwnerList
+from codedfl.protocol.server import Server
+from codedfl.protocol.server_session import Phase
 from scenario import Network, descent, wire
 from wording import exactly
 

@@ -14,9 +14,10 @@ from role_runs import deaf, holders_of, scenario_of
 from codedfl.crypto import sealed
 from codedfl.crypto.sealed import KEY_BYTES, RunKey
 from codedfl.errors import MessageRefused, NotEnoughDevices
-from codedfl.protocol import Device, Phase, messages, owner_list, role_key
 from codedfl.protocol import agreement as agreements
+from codedfl.protocol import messages, owner_list, role_key
 from codedfl.protocol.agreement import seated
+from codedfl.protocol.device import Device
 from codedfl.protocol.messages import (
     SERVER,
     Complaint,
@@ -30,6 +31,7 @@ from codedfl.protocol.messages import (
 )
 from codedfl.protocol.role_key import decode_keys
 from codedfl.protocol.schemes.role_keys import ROLE_KEYS, ROLE_SUMS
+from codedfl.protocol.server_session import Phase
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.solver import Solver
 from scenario import Network, Scenario, decoded, descent, wire

@@ -14,9 +14,11 @@ from role_runs import deaf, holders_of, scenario_of
 
 from codedfl.code.roles import ALL_ROWS, RoleCode
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
-from codedfl.protocol import Agreement, Phase, Server
+from codedfl.protocol.agreement import Agreement
 from codedfl.protocol.messages import Kind, Update
 from codedfl.protocol.schemes.role_keys import ROLE_KEYS, ROLE_SUMS, RoleKeys, RoleSums
+from codedfl.protocol.server import Server
+from codedfl.protocol.server_session import Phase
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.solver import Solver

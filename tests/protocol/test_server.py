@@ -12,9 +12,11 @@ from crafted import EVE, EVES_KEY, not_opened, refused
 import oracle
 from codedfl.crypto.sealed import fingerprint
 from codedfl.errors import InvalidInput, NotEnoughDevices
-from codedfl.protocol import Phase, Server, Turn
-from codedfl.protocol.events import AnsweredLate, Ignored
+from codedfl.protocol.events import Turn
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Shares, Update
+from codedfl.protocol.server import Server
+from codedfl.protocol.server_events import AnsweredLate, Ignored
+from codedfl.protocol.server_session import Phase
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 from scenario import Network, Scenario, decoded, descent, gram_limit, names_of, snapshot
 from wording import exactly

@@ -10,8 +10,8 @@ import pytest
 import oracle
 from codedfl.errors import RangeExceeded
 from codedfl.exact.fixed_point import Bounds
-from codedfl.protocol import Phase
 from codedfl.protocol.messages import Kind
+from codedfl.protocol.server_session import Phase
 from codedfl.solve.descent import GradientDescent, StepSchedule
 from scenario import Network, Scenario, descent, gram_limit
 from wording import exactly

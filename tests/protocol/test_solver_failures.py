@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput, RangeExceeded, SolverFailed
-from codedfl.protocol import Phase
 from codedfl.protocol.epoch import Epoch
 from codedfl.protocol.epoch_total import EpochTotal, tell_solver
 from codedfl.protocol.messages import Kind, Message
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS, ONE_SHOT
 from codedfl.protocol.server_epochs import ServerEpochs
+from codedfl.protocol.server_session import Phase
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent, StepSchedule

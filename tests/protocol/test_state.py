@@ -11,12 +11,15 @@ import pytest
 
 from codedfl.crypto.sealed import Identity
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.protocol import Device, Phase, Rows, Server
+from codedfl.protocol.contribution import Rows
+from codedfl.protocol.device import Device
 from codedfl.protocol.messages import SERVER, Kind, Message, Update
 from codedfl.protocol.scheme import SharingScheme
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS, ONE_SHOT
 from codedfl.protocol.schemes.coded_padded import CODED_PADDED
 from codedfl.protocol.schemes.role_keys import ROLE_KEYS, ROLE_SUMS
+from codedfl.protocol.server import Server
+from codedfl.protocol.server_session import Phase
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent, Nesterov
 from codedfl.solve.krylov import BlockKrylov, ConjugateGradient

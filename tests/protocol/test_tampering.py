@@ -18,11 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codedfl.errors import MessageRefused
-from codedfl.protocol import Device, Phase, Server
+from codedfl.protocol.device import Device
 from codedfl.protocol.messages import Kind, Message
 from codedfl.protocol.scheme import SharingScheme
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS
 from codedfl.protocol.schemes.coded_padded import CODED_PADDED
+from codedfl.protocol.server import Server
+from codedfl.protocol.server_session import Phase
 from scenario import ROLE_KINDS, Network, Scenario, descent, snapshot, wire
 
 SCHEMES = pytest.mark.parametrize(

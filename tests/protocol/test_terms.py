@@ -23,12 +23,14 @@ from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.row_noise import RowNoise
 from codedfl.privacy.calibration import noise_for
-from codedfl.protocol import Agreement, Device, Parameters, Phase, WholeNumbers
-from codedfl.protocol.agreement import Invitation, Member, seated
+from codedfl.protocol.agreement import Agreement, Invitation, Member, Parameters, seated
+from codedfl.protocol.contribution import WholeNumbers
+from codedfl.protocol.device import Device
 from codedfl.protocol.messages import SERVER, Commitments, Kind, Message, Share, Update, pack_list
 from codedfl.protocol.owner_list import Certificate, OwnerList
 from codedfl.protocol.role_key import RoleKey, decode_keys, encode_keys, signed_role_key
 from codedfl.protocol.schemes.role_keys import ROLE_SUMS
+from codedfl.protocol.server_session import Phase
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent, StepSchedule

@@ -19,9 +19,11 @@ from test_state import plain
 import oracle
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices, RangeExceeded
 from codedfl.exact.ring import Ring
-from codedfl.protocol import Parameters, Phase, Server, WholeNumbers
-from codedfl.protocol.agreement import ring_of_totals
+from codedfl.protocol.agreement import Parameters, ring_of_totals
+from codedfl.protocol.contribution import WholeNumbers
 from codedfl.protocol.messages import Kind, Message, Update, pack_list, unpack_list
+from codedfl.protocol.server import Server
+from codedfl.protocol.server_session import Phase
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.whole_total import TakesTotal

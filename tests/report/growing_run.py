@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from codedfl.protocol.events import (
+from codedfl.protocol.events import Event
+from codedfl.protocol.server_events import (
     Answered,
     AnsweredLate,
     DeviceState,
-    Event,
     LiarFound,
     Listed,
     Members,

@@ -13,7 +13,8 @@ from growing_run import NewRun
 from page_reader import Page
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol.events import Answered, AnsweredLate, Event, Members, NamedPart, PhaseBegun
+from codedfl.protocol.events import Event
+from codedfl.protocol.server_events import Answered, AnsweredLate, Members, NamedPart, PhaseBegun
 from codedfl.report.run_page import kept_page, live_page, write_run_page
 from codedfl.report.run_state import MOST_CURVE_POINTS, RunState
 from codedfl.report.watch_server import WatchServer

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
-from codedfl.protocol import Device, Event, Phase, Turn
-from codedfl.protocol.events import AnsweredLate, Ignored
+from codedfl.protocol.device import Device
+from codedfl.protocol.events import Event, Turn
 from codedfl.protocol.messages import Kind, Message
 from codedfl.protocol.scheme import SharingScheme
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS
 from codedfl.protocol.schemes.coded_padded import CODED_PADDED
+from codedfl.protocol.server_events import AnsweredLate, Ignored
+from codedfl.protocol.server_session import Phase
 from codedfl.run.in_process import everyone_in_order, run_in_process
 from scenario import Scenario, descent, kinds, names_of
 from wording import exactly

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol import Server, Turn
+from codedfl.protocol.events import Turn
+from codedfl.protocol.server import Server
 from codedfl.run.secure_sum import secure_moments_in_process, secure_sum_in_process
 
 

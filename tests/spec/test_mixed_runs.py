@@ -15,10 +15,14 @@ from mixed import SolverForSpec, SpecDeviceInPackage
 from codedfl import BlockKrylov, Identity
 from codedfl.code.roles import Cell, deal_cells
 from codedfl.exact.fixed_point import Bounds
-from codedfl.protocol import Device, Parameters, Rows, RunPlan, Server
+from codedfl.protocol.agreement import Parameters
+from codedfl.protocol.contribution import Rows
+from codedfl.protocol.device import Device
+from codedfl.protocol.plan import RunPlan
 from codedfl.protocol.scheme import SharingScheme
 from codedfl.protocol.schemes.coded_padded import CODED_PADDED
 from codedfl.protocol.schemes.role_keys import ROLE_KEYS
+from codedfl.protocol.server import Server
 from codedfl.run.in_process import run_in_process
 from spec import coded_padded, fixed_point, parties, role_keys
 

@@ -16,9 +16,11 @@ from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.exact.fixed_point import Bounds, FixedPoint
 from codedfl.exact.ring import Ring
 from codedfl.exact.row_blocks import RowBlocks
-from codedfl.protocol import Device, Rows, RunPlan
 from codedfl.protocol.agreement import Agreement, Invitation, Member, Parameters
+from codedfl.protocol.contribution import Rows
+from codedfl.protocol.device import Device
 from codedfl.protocol.messages import Commitments, Kind, Message, pack_list
+from codedfl.protocol.plan import RunPlan
 from codedfl.protocol.schemes.role_keys import ROLE_KEYS
 from spec import make_vectors, wire
 

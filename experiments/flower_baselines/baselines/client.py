@@ -18,7 +18,7 @@ from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.roster import load_roster
 from codedfl.contract.toml_file import load_study
 from codedfl.flower.delays import injected_delay
-from codedfl.protocol import Rows
+from codedfl.protocol.contribution import Rows
 from codedfl.statistics.statistic import Ask
 
 

@@ -18,14 +18,13 @@ from codedfl.contract.study import Study
 from codedfl.data.recipe import Recipe
 from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.row_noise import RowNoise
-from codedfl.protocol import Parameters, Rows, Terms, WholeNumbers
-from codedfl.protocol.contribution import Contribution
+from codedfl.protocol.agreement import Parameters
+from codedfl.protocol.contribution import Contribution, Rows, WholeNumbers
 from codedfl.protocol.plan import RunPlan
 from codedfl.protocol.schemes.registry import sharing_scheme
+from codedfl.protocol.terms import Terms
 from codedfl.solve.noise_level import NoiseLevel, noise_and_level
-from codedfl.solve.registry import make_solver
 from codedfl.solve.solver import Solver
-from codedfl.solve.whole_total import TakesTotal
 from codedfl.statistics.products import Products
 from codedfl.statistics.statistic import Ask, Statistic, contribution, statistic_of
 
@@ -170,6 +169,9 @@ class StudyRun:
 
     def solver(self) -> Solver:
         """What the server makes of the answers."""
+        from codedfl.solve.registry import make_solver
+        from codedfl.solve.whole_total import TakesTotal
+
         if not self.trains:
             return TakesTotal()
         study = self.study

@@ -2,12 +2,15 @@
 
 import sys
 
+from codedfl.on_demand import loading
+
 
 def main() -> None:
     """The entry point of ``codedfl`` and of ``python -m codedfl``."""
     try:
         # Here and not above: while modules are loaded, Ctrl-C must not print a traceback.
-        from codedfl.cli.app import app
+        with loading():
+            from codedfl.cli.app import app
     except KeyboardInterrupt:
         sys.exit(130)
     app()

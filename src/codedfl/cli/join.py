@@ -16,6 +16,7 @@ from codedfl.contract.toml_file import load_study
 from codedfl.data.tables import read_file
 from codedfl.engine.logs import use_console
 from codedfl.errors import InvalidInput
+from codedfl.on_demand import loading
 from codedfl.private_files import default_state_dir
 
 if TYPE_CHECKING:
@@ -48,9 +49,10 @@ def join_study(
     goes on. Ctrl-C ends it, and so does SIGTERM. --check looks at certificate, clock, disk, approval, rows and broker.
     """
     broker_options.require_mqtt()
-    from codedfl.engine.membership import Membership
-    from codedfl.mqtt.address import BrokerAddress
-    from codedfl.mqtt.joining import join
+    with loading():
+        from codedfl.engine.membership import Membership
+        from codedfl.mqtt.address import BrokerAddress
+        from codedfl.mqtt.joining import join
 
     screen = Screen()
     use_console(screen.remarks)

@@ -9,6 +9,7 @@ import click
 import typer
 
 from codedfl.cli.option_groups import command
+from codedfl.on_demand import loading
 
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 
@@ -37,7 +38,8 @@ class Listed:
     def load(self) -> click.Command:
         """The command itself."""
         module, _, name = self.target.partition(":")
-        found = getattr(import_module(module), name)
+        with loading():
+            found = getattr(import_module(module), name)
         if not isinstance(found, typer.Typer):
             alone = typer.Typer(rich_markup_mode="markdown", add_completion=False)
             alone.command(self.name)(command(found))

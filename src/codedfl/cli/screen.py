@@ -3,44 +3,26 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-)
-from rich.table import Table
-from rich.text import Text
 
 from codedfl.errors import InvalidInput
 from codedfl.files import sole_user
 from codedfl.typing import FileProgress
 
+if TYPE_CHECKING:
+    from rich.progress import Progress
+    from rich.table import Table
+
 STDOUT = "-"
 _WIDTH_WITHOUT_TERMINAL = 120
-
-
-class _TimeLeft(ProgressColumn):
-    """The time that is left ("0:00:12 left"); nothing while it cannot be told."""
-
-    max_refresh = 0.5
-
-    def render(self, task: Task) -> Text:
-        left = task.time_remaining
-        return Text("" if left is None else f"{timedelta(seconds=math.ceil(left))} left")
 
 
 class Screen:
@@ -97,15 +79,9 @@ class Screen:
 
     def progress(self) -> Progress:
         """A bar with the time passed and the time left; nothing at all where stderr is no terminal."""
-        return Progress(
-            BarColumn(bar_width=24),
-            TimeElapsedColumn(),
-            _TimeLeft(),
-            TextColumn("{task.description}"),  # last: its length changes
-            console=self.remarks,
-            transient=True,
-            disable=not self.remarks.is_terminal,
-        )
+        from codedfl.cli.progress_bar import progress_bar
+
+        return progress_bar(self.remarks)
 
     @contextmanager
     def busy(self, what: str) -> Iterator[Callable[[str], None]]:
@@ -163,6 +139,8 @@ def table(*columns: str, left: int = 1, last_wraps: bool = False) -> Table:
 
     last_wraps: the last column holds long text, which goes on in the next line where the screen is too narrow.
     """
+    from rich.table import Table
+
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for place, name in enumerate(columns):
         wraps = last_wraps and place == len(columns) - 1

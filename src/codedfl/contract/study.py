@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,7 +30,6 @@ from codedfl.data.features import (
     choose_features,
     default_gamma,
 )
-from codedfl.data.model import TrainedModel
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.recipe import Recipe
 from codedfl.data.tables import RawTable
@@ -39,6 +38,9 @@ from codedfl.exact.fixed_point import HEADROOM, Bounds, FixedPoint
 from codedfl.exact.ring import Ring
 from codedfl.privacy.budget import Budget
 from codedfl.typing import Floats, Integers, JsonObject, Rows
+
+if TYPE_CHECKING:
+    from codedfl.data.model import TrainedModel
 
 __all__ = ["GCV", "ClassTarget", "NumberTarget", "Study", "StudyColumn", "StudyModel", "SubModel"]
 
@@ -593,6 +595,8 @@ class Study:
 
     def model(self, recipe: Recipe, theta: Floats, **provenance: Any) -> TrainedModel:
         """The model of a Theta that a solver found; the intercept of linear features is not penalised."""
+        from codedfl.data.model import TrainedModel  # which a device never makes
+
         about = {"study": self.name, "digest": self.digest().hex(), "label": self.target.name, **provenance}
         if self.noise is None:
             theta = recipe.unshrunk(theta, float(self.regularisation))

@@ -10,14 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from codedfl.analyses.study_plan import StudyRun
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.roster import Roster
 from codedfl.contract.study import Study
 from codedfl.crypto.sealed import Identity
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.protocol import Device
-from codedfl.statistics.statistic import Ask
+from codedfl.protocol.device import Device
 
 
 def _now() -> str:
@@ -62,6 +60,8 @@ class ApprovedParty:
 
     def begin(self, ask: bytes, run: bytes) -> None:
         """Judged and recorded, or refused: before the device's join leaves, and so before anything of its rows."""
+        from codedfl.statistics.statistic import Ask  # with the first run: a device may wait for days
+
         asked = Ask.decode(ask, self.study)
         with self.folder.ledger() as ledger:
             objection = ledger.may_contribute(self.study, asked)
@@ -71,6 +71,9 @@ class ApprovedParty:
 
     def device(self, ask: bytes, *, used: bool) -> Device:
         """On the study's own terms, with the rows of the snapshot."""
+        from codedfl.analyses.study_plan import StudyRun
+        from codedfl.statistics.statistic import Ask
+
         run = StudyRun(self.study, self.roster, Ask.decode(ask, self.study))
         digest = self.study.digest()
         with self.folder.ledger() as ledger:

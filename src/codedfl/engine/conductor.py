@@ -22,8 +22,10 @@ from codedfl.engine.logs import one_line
 from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import CodedFLError, InvalidInput, MessageRefused, NotEnoughDevices
-from codedfl.protocol import Event, Outgoing, Phase, Server, Turn
-from codedfl.protocol.events import (
+from codedfl.protocol.events import Event, Outgoing, Turn
+from codedfl.protocol.messages import Kind
+from codedfl.protocol.server import Server
+from codedfl.protocol.server_events import (
     Answered,
     DeviceState,
     EpochEnded,
@@ -33,7 +35,7 @@ from codedfl.protocol.events import (
     RefusedToJoin,
     RunFailed,
 )
-from codedfl.protocol.messages import Kind
+from codedfl.protocol.server_session import Phase
 from codedfl.run.event_log import Connected, Uploaded, log_event
 from codedfl.typing import Floats, Planes
 

@@ -19,9 +19,9 @@ from codedfl.engine.letters import Letter, Line, Parcel
 from codedfl.engine.logs import one_line
 from codedfl.engine.state_folder import INDEX, StateFolder
 from codedfl.errors import CodedFLError, MessageRefused
-from codedfl.protocol import Device, Event
-from codedfl.protocol.device import used_data
+from codedfl.protocol.device import Device, used_data
 from codedfl.protocol.events import (
+    Event,
     InvitationAccepted,
     InvitationRefused,
     QuestionAnswered,

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codedfl.private_files import make_private_folder
-from codedfl.protocol.events import Answered, AnsweredLate, DeviceState, Event, Members, PhaseBegun
+from codedfl.protocol.events import Event
+from codedfl.protocol.server_events import Answered, AnsweredLate, DeviceState, Members, PhaseBegun
 from codedfl.run.event_log import (
     EVENTS_FILE,
     Connected,

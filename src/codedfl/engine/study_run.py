@@ -31,7 +31,7 @@ from codedfl.engine.state_folder import StateFolder
 from codedfl.engine.state_journal import StateJournal
 from codedfl.errors import CodedFLError, InvalidInput, NotEnoughDevices
 from codedfl.private_files import make_private_folder, sole_user
-from codedfl.protocol import Server
+from codedfl.protocol.server import Server
 from codedfl.report.study_files import MODEL_FILE as MODEL_FILE
 from codedfl.report.study_files import RESULT_FILE as RESULT_FILE
 from codedfl.report.study_files import write_results

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib.metadata
 import importlib.util
 import os
 import subprocess
@@ -99,7 +98,9 @@ def _kernels() -> Kernels:
 
 
 def _object_code() -> bytes:
-    depends_on = [importlib.metadata.version("numba"), llvm.get_process_triple(), llvm.get_host_cpu_name()]
+    from importlib.metadata import version  # slow to load, and a device that waits does not need it
+
+    depends_on = [version("numba"), llvm.get_process_triple(), llvm.get_host_cpu_name()]
     depends_on += [llvm.get_host_cpu_features().flatten(), *map(Path(__file__).with_name, _SOURCES)]
     parts = (one.read_bytes() if isinstance(one, Path) else one.encode() for one in depends_on)
     name = f"kernels-{sha256(b''.join(sha256(part).digest() for part in parts)).hexdigest()[:32]}.o"

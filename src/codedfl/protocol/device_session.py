@@ -11,9 +11,11 @@ from codedfl.exact.ring import Ring
 from codedfl.protocol.agreement import Agreement, Invitation
 from codedfl.protocol.events import Outbox
 from codedfl.protocol.messages import MAX_NAME, SERVER, Kind, Message, name_length
-from codedfl.protocol.server_session import AGREEMENT, RUN_KEY
 from codedfl.state import PLAIN, CheckpointFields, Codec, optional
 from codedfl.typing import RandomBytes
+
+AGREEMENT = optional(Codec(lambda agreement: agreement.encoded, Agreement.decode))
+RUN_KEY = optional(Codec(lambda key: key.secret, RunKey))
 
 
 class DeviceSession:

@@ -16,10 +16,11 @@ from codedfl.code.quorum import Quorum
 from codedfl.crypto.sealed import Identity
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.protocol.agreement import Agreement, Invitation
-from codedfl.protocol.events import AnsweredLate, DeviceState, Event, LiarFound, Members, NamedPart, PhaseBegun, Turn
+from codedfl.protocol.events import Event, Turn
 from codedfl.protocol.messages import SERVER, Kind, Message
 from codedfl.protocol.plan import RunPlan
 from codedfl.protocol.server_epochs import ServerEpochs
+from codedfl.protocol.server_events import AnsweredLate, DeviceState, LiarFound, Members, NamedPart, PhaseBegun
 from codedfl.protocol.server_joining import ServerJoining
 from codedfl.protocol.server_session import Phase, ServerSession
 from codedfl.protocol.server_sharing import ServerSharing

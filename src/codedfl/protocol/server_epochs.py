@@ -24,7 +24,8 @@ from codedfl.crypto.pads import SEED_BYTES
 from codedfl.errors import CodedFLError, MessageRefused, NotEnoughDevices, RangeExceeded, SolverFailed, WrongAnswers
 from codedfl.protocol.epoch import CONFIRMING, EPOCH, Epoch, can_confirm
 from codedfl.protocol.epoch_total import EpochTotal, Question, read_total, tell_solver, without_offset
-from codedfl.protocol.events import (
+from codedfl.protocol.messages import Answer, Kind, Message
+from codedfl.protocol.server_events import (
     Answered,
     AnsweredLate,
     Disputed,
@@ -34,7 +35,6 @@ from codedfl.protocol.events import (
     Mended,
     RunFailed,
 )
-from codedfl.protocol.messages import Answer, Kind, Message
 from codedfl.protocol.server_session import Phase, ServerSession
 from codedfl.protocol.server_sharing import ServerSharing
 from codedfl.solve.solver import Solver

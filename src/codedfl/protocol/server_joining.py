@@ -9,8 +9,8 @@ from codedfl.crypto import sealed
 from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.protocol.agreement import Member
-from codedfl.protocol.events import DeviceState, RefusedToJoin
 from codedfl.protocol.messages import MAX_NAME, Kind, Message, name_length
+from codedfl.protocol.server_events import DeviceState, RefusedToJoin
 from codedfl.protocol.server_session import Phase, ServerSession
 from codedfl.state import MAP, CheckpointFields, Codec
 

@@ -11,9 +11,11 @@ from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.errors import MessageRefused
 from codedfl.exact.ring import Ring
 from codedfl.protocol.agreement import Agreement, Invitation, Parameters
-from codedfl.protocol.events import Ignored, Outbox, PhaseBegun
+from codedfl.protocol.device_session import AGREEMENT, RUN_KEY
+from codedfl.protocol.events import Outbox
 from codedfl.protocol.messages import SERVER, Kind, Message
-from codedfl.state import PLAIN, CheckpointFields, Codec, optional
+from codedfl.protocol.server_events import Ignored, PhaseBegun
+from codedfl.state import PLAIN, CheckpointFields, Codec
 from codedfl.typing import RandomBytes
 
 
@@ -24,10 +26,6 @@ class Phase(Enum):
     SHARING = "sharing"
     TRAINING = "training"
     FINISHED = "finished"
-
-
-AGREEMENT = optional(Codec(lambda agreement: agreement.encoded, Agreement.decode))
-RUN_KEY = optional(Codec(lambda key: key.secret, RunKey))
 
 
 class ServerSession:

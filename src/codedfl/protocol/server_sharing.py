@@ -17,9 +17,9 @@ from codedfl.code.masks import mask_receivers
 from codedfl.crypto import sealed
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
 from codedfl.protocol.agreement import Agreement, Member
-from codedfl.protocol.events import Complained, DeviceState
 from codedfl.protocol.messages import SERVER, Complaint, Kind, Message, Secrets, Share, Shares
 from codedfl.protocol.plan import RunPlan
+from codedfl.protocol.server_events import Complained, DeviceState
 from codedfl.protocol.server_session import ServerSession
 from codedfl.state import MAP, PLAIN, SET, Checkpointable, CheckpointFields
 from codedfl.typing import Floats, Planes

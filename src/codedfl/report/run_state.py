@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol.events import (
+from codedfl.protocol.events import Event
+from codedfl.protocol.server_events import (
     Answered,
     AnsweredLate,
     DeviceState,
-    Event,
     LiarFound,
     Listed,
     Members,

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import IO, Any, ClassVar, Literal
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol.events import Complained, Disputed, Event, LiarFound, Mended, NamedPart, OfDevice
+from codedfl.protocol.events import Event
 from codedfl.protocol.schemes.descriptor import CodedScheme
+from codedfl.protocol.server_events import Complained, Disputed, LiarFound, Mended, NamedPart, OfDevice
 from codedfl.version import __version__
 
 EVENTS_FILE = "events.jsonl"

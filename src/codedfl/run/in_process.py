@@ -14,9 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.errors import CodedFLError, InvalidInput
-from codedfl.protocol import Device, Event, Outgoing, Phase, Server, Turn
-from codedfl.protocol.events import EpochEnded, EpochStarted, RefusedToJoin, RunFailed
+from codedfl.protocol.device import Device
+from codedfl.protocol.events import Event, Outgoing, Turn
 from codedfl.protocol.messages import Kind
+from codedfl.protocol.server import Server
+from codedfl.protocol.server_events import EpochEnded, EpochStarted, RefusedToJoin, RunFailed
+from codedfl.protocol.server_session import Phase
 from codedfl.run.event_log import log_event
 from codedfl.run.virtual_watch import VirtualWatch
 

@@ -9,8 +9,12 @@ from dataclasses import replace
 from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
 from codedfl.exact.row_noise import RowNoise
-from codedfl.protocol import Device, Parameters, Rows, RunPlan, Server
+from codedfl.protocol.agreement import Parameters
+from codedfl.protocol.contribution import Rows
+from codedfl.protocol.device import Device
+from codedfl.protocol.plan import RunPlan
 from codedfl.protocol.schemes.descriptor import CodedScheme
+from codedfl.protocol.server import Server
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, RandomBytes
 

@@ -27,8 +27,9 @@ from codedfl.contract.study import Study
 from codedfl.crypto.sealed import Identity
 from codedfl.data.tables import ENDINGS, RawTable, read_file, table_files
 from codedfl.errors import InvalidInput, NotEnoughDevices
-from codedfl.protocol import Device, Server
+from codedfl.protocol.device import Device
 from codedfl.protocol.schemes.role_keys import RoleKeys
+from codedfl.protocol.server import Server
 from codedfl.run.event_log import Begun, Clock, begun
 from codedfl.run.virtual_time import AlikeDevices, MakeTiming, RunShape, run_in_virtual_time
 from codedfl.run.virtual_watch import VirtualWatch

@@ -18,8 +18,12 @@ from codedfl.data.preprocessing import Moments, secure_moments
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.ring import Ring
-from codedfl.protocol import Device, Parameters, RunPlan, Server, WholeNumbers
+from codedfl.protocol.agreement import Parameters
+from codedfl.protocol.contribution import WholeNumbers
+from codedfl.protocol.device import Device
+from codedfl.protocol.plan import RunPlan
 from codedfl.protocol.schemes.role_keys import RoleKeys
+from codedfl.protocol.server import Server
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.whole_total import TakesTotal
 from codedfl.typing import Floats, Planes

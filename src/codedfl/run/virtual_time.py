@@ -9,8 +9,9 @@ from typing import Protocol
 import numpy as np
 
 from codedfl.code.quorum import Quorum
-from codedfl.protocol import Device, Server
+from codedfl.protocol.device import Device
 from codedfl.protocol.schemes.descriptor import CodedScheme
+from codedfl.protocol.server import Server
 from codedfl.run.in_process import run_in_process
 from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.typing import Floats, Seconds

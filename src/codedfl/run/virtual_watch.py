@@ -9,14 +9,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from codedfl.protocol import Phase
-from codedfl.protocol.events import (
-    Answered,
-    AnsweredLate,
-    DeviceState,
-    Event,
-    PhaseBegun,
-)
+from codedfl.protocol.events import Event
+from codedfl.protocol.server_events import Answered, AnsweredLate, DeviceState, PhaseBegun
+from codedfl.protocol.server_session import Phase
 from codedfl.run.event_log import (
     EVENTS_FILE,
     Begun,

@@ -8,16 +8,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from codedfl.code.quorum import Quorum
 from codedfl.errors import InvalidInput
 from codedfl.privacy.exposure import Exposure
-from codedfl.privacy.rows import MOST_DEVICES, PrivacyRow, plain_rows, privacy_rows
-from codedfl.privacy.views import Views
 from codedfl.protocol.scheme import SharingScheme
-from codedfl.solve.registry import CLOSED_FORM, DEFAULT_SOLVER
 from codedfl.solve.solver import Solver
+
+if TYPE_CHECKING:
+    from codedfl.privacy.rows import PrivacyRow
+    from codedfl.privacy.views import Views
 
 
 class Scheme(ABC):
@@ -72,6 +73,8 @@ class Scheme(ABC):
     @property
     def default_solver(self) -> str:
         """What its server runs unless said otherwise: descent where gradients are not exact."""
+        from codedfl.solve.registry import CLOSED_FORM, DEFAULT_SOLVER  # the server's alone
+
         if self.reveals_gram:
             return CLOSED_FORM
         return DEFAULT_SOLVER if self.exact else "gd"
@@ -86,6 +89,8 @@ class Scheme(ABC):
 
     def privacy_rows(self, n_devices: int) -> list[PrivacyRow]:
         """Per party what it sees and what follows: computed from the views, else by ``exposure`` alone."""
+        from codedfl.privacy.rows import MOST_DEVICES, plain_rows, privacy_rows  # which a device never computes
+
         self.check(n_devices)
         views = self.views(n_devices) if n_devices <= MOST_DEVICES else None
         if views is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -13,7 +13,9 @@ from codedfl.code.quorum import Quorum
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
 from codedfl.privacy.exposure import Exposure, coded_exposure
-from codedfl.privacy.views import Views, coded_views
+
+if TYPE_CHECKING:
+    from codedfl.privacy.views import Views
 
 _ONE_GROUP = 50  # up to this number of devices one code serves all
 _GROUP_SIZE = 25
@@ -96,6 +98,8 @@ class GradientCoded:
         return coded_quorum(n_devices, self.alpha, self.groups).with_spare(self.spare)
 
     def views(self, n_devices: int) -> Views:
+        from codedfl.privacy.views import coded_views
+
         return coded_views(self.code(n_devices), padded=self.padded, whole_answers=self.reveals_gram)
 
     def code(self, n_devices: int) -> Code:

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from codedfl.code.quorum import Quorum
 from codedfl.code.roles import ALL_ROWS, NO_ROLE, Cell, RoleCode, deal_cells, most_blocks
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import NARROW, Ring
 from codedfl.privacy.exposure import Exposure
-from codedfl.privacy.views import Views, role_views
 from codedfl.protocol.scheme import SharingScheme
 from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.protocol.schemes.role_keys.device import RoleDeviceSharing
 from codedfl.protocol.schemes.role_keys.server import RoleServerSharing
+
+if TYPE_CHECKING:
+    from codedfl.privacy.views import Views
 
 ROLE_KEYS = SharingScheme("role-keys", RoleDeviceSharing, RoleServerSharing, lists_owners=True, adds_noise=True)
 ROLE_SUMS = replace(ROLE_KEYS, name="role-sums", reveals_gram=True)
@@ -171,6 +173,8 @@ class RoleKeyed:
         return Exposure.beyond(self.colluders, n_devices)
 
     def views(self, n_devices: int) -> Views:
+        from codedfl.privacy.views import role_views
+
         return role_views(self._code(n_devices), whole_answers=self.reveals_gram)
 
 

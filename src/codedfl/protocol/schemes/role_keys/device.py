@@ -28,7 +28,7 @@ from codedfl.crypto.sealed import RunKey
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.protocol.agreement import Agreement, Member
 from codedfl.protocol.contribution import OwnData
-from codedfl.protocol.device_session import DeviceSession
+from codedfl.protocol.device_session import RUN_KEY, DeviceSession
 from codedfl.protocol.device_sharing import CONSTANT, GRAM, DeviceSharing
 from codedfl.protocol.events import SecretsForgotten
 from codedfl.protocol.messages import (
@@ -46,7 +46,6 @@ from codedfl.protocol.messages import (
 )
 from codedfl.protocol.owner_list import OWNERS, Certificate, OwnerList
 from codedfl.protocol.role_key import check_role_key, decode_keys, signed_role_key
-from codedfl.protocol.server_session import RUN_KEY
 from codedfl.protocol.terms import Terms
 from codedfl.state import MAP, PLAIN, SET, CheckpointFields, Codec
 

@@ -13,7 +13,6 @@ from codedfl.code.roles import RoleCode, deal_cells, most_blocks
 from codedfl.crypto import sealed
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
 from codedfl.protocol.agreement import Agreement, Member
-from codedfl.protocol.events import Listed
 from codedfl.protocol.messages import (
     SERVER,
     Complaint,
@@ -29,6 +28,7 @@ from codedfl.protocol.owner_list import OWNERS, Certificate, ListedOwner, OwnerL
 from codedfl.protocol.plan import RunPlan
 from codedfl.protocol.schemes.role_keys.device import seed_purpose
 from codedfl.protocol.schemes.role_keys.key_rounds import RoleKeyRounds
+from codedfl.protocol.server_events import Listed
 from codedfl.protocol.server_session import Phase, ServerSession
 from codedfl.protocol.server_sharing import ServerSharing
 from codedfl.state import MAP, PLAIN, Checkpointable, CheckpointFields, Codec
