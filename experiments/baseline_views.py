@@ -19,8 +19,9 @@ from codedfl_lab.baselines.coded_fedl import CodedFedL, processed_rows
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.baselines.drop_slowest import DropSlowest
 from codedfl_lab.baselines.load_allocation import LoadAllocation
-from codedfl_lab.costs.times import Conditions, Descent, WorkShape, epoch_load
+from codedfl_lab.costs.times import Descent, WorkShape, epoch_load
 from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.fleet.latency import FleetLatency, epoch_arrivals
 
 Singles = NDArray[np.float32]
 
@@ -60,7 +61,7 @@ def sent_gradients(
     for epoch in range(1, epochs + 1):
         in_time = np.arange(problem.n_devices)
         if isinstance(scheme, DropSlowest):
-            times = load.arrivals(Conditions(fleet), 1, rng)[0]
+            times = epoch_arrivals(FleetLatency(fleet), load, 1, rng)[0]
             in_time = np.argsort(times)[: problem.n_devices - scheme.dropped]
         total, samples = np.zeros_like(theta), 0
         for device in in_time:

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from codedfl.cli.app import app
 from codedfl_lab.cli import compare as compare_module
 from codedfl_lab.cli.scheme_choice import paper_entries
-from codedfl_lab.comparing.comparison import train_seeds
 from codedfl_lab.comparing.paper import alphas_for
+from codedfl_lab.comparing.parallel import in_parallel
 from codedfl_lab.comparing.results import Exposure, Gain, SchemeResult
 from codedfl_lab.report.fastest import leading_four, who_is_fastest
 from made_up_results import entry
@@ -116,10 +116,10 @@ def test_ctrl_c_keeps_the_seeds_that_were_finished(run: Run, monkeypatch: pytest
     finished = [1, 0]
 
     def interrupted(*arguments: Any) -> Any:
-        yield from itertools.islice(train_seeds(*arguments), finished.pop(0))
+        yield from itertools.islice(in_parallel(*arguments), finished.pop(0))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(compare_module, "train_seeds", interrupted)
+    monkeypatch.setattr(compare_module, "in_parallel", interrupted)
     result = run("compare", *QUICK, "--out", "cut")
     assert result.exit_code == 130
     assert result.stderr == "interrupted: these are 1 of 2 feature seeds\n"

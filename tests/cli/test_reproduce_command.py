@@ -87,7 +87,7 @@ def test_table_headline_claims_and_files(run: Run, calls: list[dict[str, Any]]):
     assert "holds coding helps [much] 2 s. Tie by: multicast, charged fails pigs fly none does" in said
     assert "not judged birds do missing: birds" in said
     assert "Of 3 claims: 1 holds, 1 fails, 1 not judged. Sharing authors, pads and sealing free; other" in said
-    assert "Wrote, after 200 s of which 75 % were linear algebra: here/mnist/report.html" in said
+    assert "Wrote, after 200 s, 150 s of it linear algebra: here/mnist/report.html" in said
     (call,) = calls
     scope = call["scope"]
     assert (list(scope.seeds), scope.draws, scope.n_features, scope.rows) == ([0, 1, 2, 3, 4], 100, 2000, None)

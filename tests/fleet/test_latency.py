@@ -11,6 +11,7 @@ import pytest
 from codedfl.code.gradient_code import coded_quorum
 from codedfl.code.quorum import Quorum
 from codedfl.errors import InvalidInput
+from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.fleet import DeviceClass, Fleet
 from codedfl_lab.fleet.latency import (
     Bulk,
@@ -331,8 +332,8 @@ def test_one_upload():
             "bits must be zero or positive, got -1.0",
         ),
         (
-            lambda: Bulk(1, "radio"),  # type: ignore[arg-type]
-            "convention must be one of authors, per-message, multicast, got 'radio'",
+            lambda: Conditions(PAPER, "radio"),  # type: ignore[arg-type]
+            "sharing must be one of authors, per-message, multicast, got 'radio'",
         ),
     ],
 )

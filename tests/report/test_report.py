@@ -232,7 +232,14 @@ def test_a_quick_look_says_that_no_headline_can_be_reached() -> None:
 
 def test_notes_and_provenance() -> None:
     text = " ".join(page_of(made_up()).texts)
-    for words in ("γ = 1/(2σ²) = 0.02", "μ = 6", "μ = 12", "“authors”", "75 % of it linear algebra", "codedfl 0.1.0"):
+    for words in (
+        "γ = 1/(2σ²) = 0.02",
+        "μ = 6",
+        "μ = 12",
+        "“authors”",
+        "150\u202fs of it linear algebra",
+        "codedfl 0.1.0",
+    ):
         assert words in text
     digits = replace(made_up(), paper=None)
     assert "Kernel parameter" not in " ".join(page_of(digits).texts)

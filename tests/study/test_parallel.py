@@ -9,7 +9,7 @@ from test_comparison import ENTRIES, settings
 
 from codedfl.typing import Progress
 from codedfl_lab.comparing import parallel
-from codedfl_lab.comparing.comparison import Trained, train_one, train_seeds
+from codedfl_lab.comparing.comparison import Trained, seed_job, train_one
 from codedfl_lab.comparing.parallel import in_parallel
 from small_problems import digits
 
@@ -71,7 +71,8 @@ def test_the_error_of_a_job_is_the_caller_s():
 
 def test_seeds_side_by_side_are_seeds_one_by_one():
     entries = ENTRIES[:3]
-    together = Trained.joined(list(train_seeds(lambda seed: digits(seed=seed), (0, 1, 2), entries, settings())))
+    jobs = [seed_job(lambda seed: digits(seed=seed), seed, entries, settings()) for seed in (0, 1, 2)]
+    together = Trained.joined(list(in_parallel(jobs)))
     alone = Trained.joined([train_one(seed, digits(seed=seed), entries, settings()) for seed in (0, 1, 2)])
     assert together.seeds == alone.seeds
     for key, runs in alone.runs.items():

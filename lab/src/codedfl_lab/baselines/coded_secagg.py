@@ -104,7 +104,7 @@ def shares_end_times(
     scheme: CodedSecAgg, shape: WorkShape, at: Conditions, epochs: int, draws: Draws
 ) -> tuple[Seconds, Seconds]:
     """The authors' formulas, with the times of ``at``; its sharing convention and policy are not read."""
-    count, rng = draws.count, draws.in_epochs  # nothing is drawn before the epochs
+    count, rng = draws.count, draws.epochs_rng or draws.rng  # nothing is drawn before the epochs
     times, size = at.times, at.fleet.n_devices // scheme.groups
     load = epoch_load(scheme, shape, at.fleet)
     start = np.full(count, authors_sharing_time(times, shape.bulk_numbers * scheme.number_bits, size - 1))

@@ -21,6 +21,7 @@ from codedfl.typing import Floats
 from codedfl_lab.baselines.conventional import ShowsGradients, mini_batch_descent, mini_batch_load
 from codedfl_lab.costs.times import EpochLoad, Training, WorkShape, epoch_load, models
 from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.fleet.latency import epoch_arrivals
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def models_without_slowest(scheme: DropSlowest, by: Training) -> Iterator[Floats
     load = epoch_load(scheme, WorkShape.of(problem), fleet)
 
     def gradient(batch: int, theta: Floats) -> Floats:
-        arrivals = load.arrivals(at, 1, rng)[0]
+        arrivals = epoch_arrivals(at.times, load, 1, rng, at.chunk_bits)[0]
         dropped = np.argsort(arrivals)[fleet.n_devices - scheme.dropped :]
         # All devices' gradient less that of the few dropped: the same sum with far less to read.
         lost, lost_samples = gradient_of(problem, dropped, batch, theta)

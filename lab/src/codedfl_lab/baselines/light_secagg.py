@@ -122,7 +122,7 @@ def masked_end_times(
     Gradient and coding have a setup time each. Mask shares are sent once, whatever fails, and the model's way down
     is not counted, as in those formulas; the sharing convention and the policy of ``at`` are not read.
     """
-    count, rng = draws.count, draws.in_epochs  # nothing is drawn before the epochs
+    count, rng = draws.count, draws.epochs_rng or draws.rng  # nothing is drawn before the epochs
     times, D = at.times, at.fleet.n_devices
     share = scheme.share_numbers(shape, D)
     directions: tuple[Direction, Direction] = ("up", "down")

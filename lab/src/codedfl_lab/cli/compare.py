@@ -22,8 +22,8 @@ from codedfl_lab.cli import inputs, options
 from codedfl_lab.cli.inputs import Inputs
 from codedfl_lab.cli.scheme_choice import DEVICES, FEATURES, RaceOptions
 from codedfl_lab.comparing import paper
-from codedfl_lab.comparing.comparison import CENTRAL_MODELS, Entry, Settings, Trained, draw_latencies, train_seeds
-from codedfl_lab.comparing.parallel import jobs_at_once
+from codedfl_lab.comparing.comparison import CENTRAL_MODELS, Entry, Settings, Trained, draw_latencies, seed_job
+from codedfl_lab.comparing.parallel import in_parallel, jobs_at_once
 from codedfl_lab.comparing.results import Results, Took
 from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.clock import StragglerPolicy
@@ -184,7 +184,8 @@ def _train(
             def report(what: str, fraction: float) -> None:
                 bar.update(task, description=what, completed=fraction)
 
-            for one in train_seeds(chosen.problem, seeds, entries, settings, report):
+            jobs = [seed_job(chosen.problem, seed, entries, settings) for seed in seeds]
+            for one in in_parallel(jobs, report):
                 trained.append(one)  # one by one: Ctrl-C keeps those that were finished
     except KeyboardInterrupt:
         return trained, True

@@ -158,8 +158,12 @@ def _show(screen: Screen, results: Found, folder: Path) -> None:
         screen.sentence(headline(results))
         _show_claims(screen, results.claims, "What the paper says:")
     took = results.seconds
-    said = f"{took:.0f} s" if isinstance(took, float) else f"{took.total:.0f} s of which {100 * took.share:.0f} %"
-    screen.say(f"Wrote, after {said}{' were linear algebra' * isinstance(took, Took)}:")
+    said = (
+        f"{took.total:.0f} s, {took.linear_algebra:.0f} s of it linear algebra"
+        if isinstance(took, Took)
+        else f"{took:.0f} s"
+    )
+    screen.say(f"Wrote, after {said}:")
     screen.files(sorted(folder.iterdir()))
     screen.say()
 

@@ -27,7 +27,7 @@ from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, Progress
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.comparing.paired import times_faster
-from codedfl_lab.comparing.parallel import Job, in_parallel
+from codedfl_lab.comparing.parallel import Job
 from codedfl_lab.comparing.results import Exposure, Gain, SchemeResult, Speedups, Times, Took, TraceRow, finite, summary
 from codedfl_lab.comparing.simulator import Trajectory, trajectory
 from codedfl_lab.costs.central import CentralTotals
@@ -212,21 +212,10 @@ def compare(
     return Comparison(rows, traces, Took(time.perf_counter() - began, trained.seconds))
 
 
-def train_seeds(
-    make_problem: Callable[[int], Problem],
-    seeds: Sequence[int],
-    entries: Sequence[Entry],
-    settings: Settings,
-    progress: Progress | None = None,
-) -> Iterator[Trained]:
-    """One feature seed after the other, as they are finished; a few are worked on, and in memory, at once."""
-    yield from in_parallel([seed_job(make_problem, seed, entries, settings) for seed in seeds], progress)
-
-
 def seed_job(
     make_problem: Callable[[int], Problem], seed: int, entries: Sequence[Entry], settings: Settings
 ) -> Job[Trained]:
-    """Makes the problem and trains on it."""
+    """Makes the problem and trains on it: for ``in_parallel``, which works on a few seeds at once."""
 
     def run(progress: Progress) -> Trained:
         progress(f"seed {seed}: features", 0.0)

@@ -47,7 +47,7 @@ def in_parallel(jobs: Sequence[Job[T]], progress: Progress | None = None) -> Ite
             for future in futures:
                 yield future.result()
         finally:
-            shared.stop()
+            shared.stopped = True
             pool.shutdown(wait=True, cancel_futures=True)
 
 
@@ -58,19 +58,15 @@ class _SharedProgress:
         self._progress = progress
         self._parts = [0.0] * count
         self._lock = threading.Lock()
-        self._stopped = False
+        self.stopped = False  # jobs then end at their next report
 
     def of_job(self, index: int) -> Progress:
         def report(what: str, fraction: float) -> None:
             with self._lock:
-                if self._stopped:
+                if self.stopped:
                     raise _Stopped
                 self._parts[index] = max(fraction, self._parts[index])
                 if self._progress is not None:
                     self._progress(what, sum(self._parts) / len(self._parts))
 
         return report
-
-    def stop(self) -> None:
-        with self._lock:
-            self._stopped = True

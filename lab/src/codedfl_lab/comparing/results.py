@@ -367,11 +367,6 @@ class Took:
     total: float
     linear_algebra: float
 
-    @property
-    def share(self) -> float:
-        """The part that was linear algebra."""
-        return self.linear_algebra / self.total if self.total > 0 else 0.0
-
 
 class Written:
     """What is written as results.json: every field that is not marked, and the schema's number."""

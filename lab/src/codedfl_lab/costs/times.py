@@ -125,8 +125,9 @@ class Conditions:
     public_keys_charged: bool = False
 
     def __post_init__(self) -> None:
-        if self.grouping not in get_args(Grouping):
-            raise InvalidInput(f"grouping must be one of {', '.join(get_args(Grouping))}, got {self.grouping!r}")
+        for name, known in (("grouping", get_args(Grouping)), ("sharing", get_args(SharingConvention))):
+            if getattr(self, name) not in known:
+                raise InvalidInput(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
 
     @property
     def times(self) -> LatencyModel:
@@ -148,10 +149,6 @@ class Draws:
     rng: np.random.Generator
     epochs_rng: np.random.Generator | None = None
 
-    @property
-    def in_epochs(self) -> np.random.Generator:
-        return self.epochs_rng or self.rng
-
 
 @dataclass(frozen=True, eq=False)
 class Sharing:
@@ -170,10 +167,6 @@ class EpochLoad(RoundTrip):
 
     quorum: Quorum
     deadline: float | None = None
-
-    def arrivals(self, at: Conditions, draws: int, rng: np.random.Generator, now: float | Seconds = 0.0) -> Seconds:
-        """(draws, D) times from each device's start, at ``now``, to its answer."""
-        return epoch_arrivals(at.times, self, draws, rng, at.chunk_bits, now)
 
 
 @dataclass(frozen=True)
@@ -301,12 +294,13 @@ def end_times(scheme: Scheme, shape: WorkShape, at: Conditions, epochs: int, dra
     shared = sharing(scheme, shape, at, draws.count, draws.rng)
     load = epoch_load(scheme, shape, at.fleet)
     clock = TrainingClock(shared.start, shared.ready, at.policy)
-    ends = np.empty((draws.count, epochs))
+    ends, epochs_rng = np.empty((draws.count, epochs)), draws.epochs_rng or draws.rng
     for epoch in range(epochs):
         if load.deadline is not None:
             clock.now = clock.now + load.deadline
         else:
-            clock.advance(load.arrivals(at, draws.count, draws.in_epochs, clock.starts), load.quorum)
+            times = epoch_arrivals(at.times, load, draws.count, epochs_rng, at.chunk_bits, clock.starts)
+            clock.advance(times, load.quorum)
         ends[:, epoch] = clock.now
     return shared.start, ends
 

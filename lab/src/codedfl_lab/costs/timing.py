@@ -12,6 +12,7 @@ from codedfl.typing import Seconds
 from codedfl_lab.costs.times import Conditions, WorkShape, epoch_load, sharing
 from codedfl_lab.fleet.clock import TrainingClock
 from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.fleet.latency import epoch_arrivals
 
 
 class FleetTiming:
@@ -27,7 +28,8 @@ class FleetTiming:
         return float(self._shared.start[0]), self._shared.ready[0]
 
     def answered(self, gone: Sequence[int]) -> tuple[Seconds, float]:
-        durations = self._load.arrivals(self._at, 1, self._rng, self._clock.starts)
+        at = self._at
+        durations = epoch_arrivals(at.times, self._load, 1, self._rng, at.chunk_bits, self._clock.starts)
         durations[:, gone] = np.inf
         times = self._clock.advance(durations, self._load.quorum)[0]
         return times, float(self._clock.now[0])

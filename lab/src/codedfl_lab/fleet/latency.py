@@ -61,11 +61,6 @@ class Bulk:
     macs_to_receive: float | Floats = 0
     chunk_bits: float | None = None
 
-    def __post_init__(self) -> None:
-        known = get_args(SharingConvention)
-        if self.convention not in known:
-            raise InvalidInput(f"convention must be one of {', '.join(known)}, got {self.convention!r}")
-
 
 class LatencyModel(Protocol):
     """How long the devices of a fleet take.

@@ -101,16 +101,13 @@ class Leader:
 def leading_four(schemes: Sequence[SchemeResult], target: float, sharing: str, step: str) -> list[Leader]:
     """Those of the four that the results hold."""
     entries = [one for one in entries_at(schemes, target, sharing, step) if one.reason is None]
-
-    def fastest(*names: str) -> SchemeResult | None:
-        return min((one for one in entries if one.scheme in names), key=by_time, default=None)
-
-    private = {one.scheme for one in entries if one.private} - {PAPER_SCHEME}
-    ours = fastest(*private)
+    ranked = sorted(entries, key=by_time)
+    fastest = {one.scheme: one for one in reversed(ranked)}
+    ours = next((one for one in ranked if one.private and one.scheme != PAPER_SCHEME), None)
     rivals = [one for one in entries if ours is not None and (one.scheme, one.solver) == (FAIR_RIVAL, ours.solver)]
     four = (
-        ("Conventional FL", fastest(BASELINE)),
-        ("The paper's scheme", fastest(PAPER_SCHEME)),
+        ("Conventional FL", fastest.get(BASELINE)),
+        ("The paper's scheme", fastest.get(PAPER_SCHEME)),
         ("Ours", ours),
         ("The fair rival", rivals[0] if rivals else None),
     )

@@ -226,7 +226,7 @@ def provenance(results: Results) -> str:
         fleet=f"{results.fleet}, {results.n_devices} devices",
         feature_seeds=", ".join(map(str, results.seeds)),
         latency_draws=str(results.draws),
-        computed_in=f"{seconds(took.total)}, {100 * took.share:.0f} % of it linear algebra",
+        computed_in=f"{seconds(took.total)}, {seconds(took.linear_algebra)} of it linear algebra",
         versions=", ".join(f"{name} {version}" for name, version in results.versions.items()),
     )
 

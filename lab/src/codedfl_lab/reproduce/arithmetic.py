@@ -38,6 +38,7 @@ from codedfl_lab.comparing.simulator import simulate
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.costs.times import Conditions, WorkShape, epoch_load
 from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.fleet.latency import FleetLatency, epoch_arrivals
 from codedfl_lab.paper import Integers, PaperFixedPoint, PaperSystem, TandonCode
 from codedfl_lab.paper.system import whole_matrix
 from codedfl_lab.reproduce.scope import software_versions
@@ -379,7 +380,7 @@ def _compare(size: Size, data_dir: Path | None, seed: int) -> tuple[list[Arithme
     problem = make_problem(data, n_devices=size.devices, partition_name="sorted", n_features=size.n_features, seed=seed)
     fleet = Fleet.load(paper.FLEET).scaled_to(size.devices)
     rng, scheme = np.random.default_rng(seed), CodedPadded(size.alpha)
-    arrivals = epoch_load(scheme, WorkShape.of(problem), fleet).arrivals(Conditions(fleet), size.epochs, rng)
+    arrivals = epoch_arrivals(FleetLatency(fleet), epoch_load(scheme, WorkShape.of(problem), fleet), size.epochs, rng)
     survivors = np.argsort(arrivals, axis=1)[:, : size.devices - size.alpha + 1]
     answering = sorted(set(survivors.reshape(-1).tolist()))
     plain, code = _Plain(problem, DATATYPES[0].f), TandonCode(size.devices, size.alpha, rng)

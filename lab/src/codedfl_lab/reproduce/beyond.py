@@ -23,10 +23,10 @@ from codedfl.solve.registry import BLOCK_KRYLOV
 from codedfl.typing import Progress
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.comparing import paper
-from codedfl_lab.comparing.comparison import Entry, Settings, Trained, draw_latencies, train_seeds
+from codedfl_lab.comparing.comparison import Entry, Settings, Trained, draw_latencies, seed_job
 from codedfl_lab.comparing.paired import times_faster
 from codedfl_lab.comparing.paper import EXPERIMENTS
-from codedfl_lab.comparing.parallel import jobs_at_once
+from codedfl_lab.comparing.parallel import in_parallel, jobs_at_once
 from codedfl_lab.comparing.results import (
     AtPrice,
     AtSize,
@@ -204,7 +204,9 @@ def _trained(
     settings: Settings,
     progress: Progress | None,
 ) -> Trained:
-    return Trained.joined(list(train_seeds(problem, scope.seeds, entries, settings, progress)))
+    return Trained.joined(
+        list(in_parallel([seed_job(problem, seed, entries, settings) for seed in scope.seeds], progress))
+    )
 
 
 def _part(progress: Progress | None, index: int, count: int) -> Progress | None:
