@@ -247,9 +247,13 @@ def test_from_a_description_to_a_study(run: Run, clinics: Path):
     done = run("study", "rehearse", "real.toml", "--tables", clinics)
     assert "std err" in done.stdout, done.stderr
     formula = ("--formula", "days ~ bs(age, 4) + C(sex)", "--out", "curved.toml")
-    assert run("study", "new", clinics, *formula).stderr.startswith("error: a spline must reach at least 1000 of its")
+    assert run("study", "new", clinics, *formula).stderr.startswith("error: a spline must reach at least 500 of its")
     assert run("study", "new", "--from", "first/result.json", *formula).exit_code == 0
     curved = load_study("curved.toml")
+    far = ("--formula", "days ~ bs(age, 12)", "--out", "far.toml")
+    assert (
+        "in 95 % of all rows, got 0 of 'bs(age, 12)[" in run("study", "new", "--from", "first/result.json", *far).stderr
+    )
     assert curved.target.name == "days" and len(curved.design_names) == 6 and not formula_objection(curved)
     for given, message in (
         (("--from", "real.toml"), "--from must be a result.json that codedfl wrote, got 'real.toml'"),

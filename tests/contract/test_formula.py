@@ -144,7 +144,7 @@ def test_a_drafted_file_lists_what_the_formula_makes():
         assert table is not None
         return study_text(draft_of_table(table, "days", "t", task="regression", keep=keep))
 
-    wide = r"^a spline must reach at least 1000 of its steps in the sample, got 275 of 'bs\(age, 4\)\["
+    wide = r"^a spline must reach at least 500 of its steps in the sample, got 275 of 'bs\(age, 4\)\["
     with pytest.raises(InvalidInput, match=wide):
         draft_with_formula(table, formula, drafted)
     text = draft_with_formula(table, formula, lambda *given: drafted(*given).replace("[0.0, 800.0]", "[0.0, 100.0]"))

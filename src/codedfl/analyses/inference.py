@@ -356,7 +356,7 @@ class Inference:
 
     def summary(self) -> str:
         """A table as statistics programs print it, at most 79 columns wide."""
-        names = [name if len(name) <= _NAME else f"{name[: _NAME - 3]}..." for name in self.names]
+        names = [name if len(name) <= _NAME else f"{name[: _NAME - 9]}...{name[-6:]}" for name in self.names]
         ratio = "z" if math.isinf(self.freedom) else "t"
         low_end, high_end = f"[{(1 - self.level) / 2:.3g}", f"{(1 + self.level) / 2:.3g}]"
         head = f"{'':<{_NAME}} {'coef':>10} {'std err':>9} {ratio:>7} {f'P>|{ratio}|':>6} {low_end:>10} {high_end:>10}"

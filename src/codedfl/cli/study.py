@@ -24,6 +24,7 @@ from codedfl.contract.draft import (
     PARTICIPANTS,
     SMALLEST_CELL,
     Draft,
+    described_quantiles,
     draft_from_table_one,
     draft_of_table,
     pooled,
@@ -122,10 +123,12 @@ def new(
         raise InvalidInput("--target must be said, or --formula, got neither")
     label = target or formula.partition("~")[0].strip().strip("`")
 
+    result = None
+    if described is not None:
+        result = options.read_json(described, "--from must be a result.json that codedfl wrote")
+
     def draft(table: RawTable | None, keep: tuple[str, ...] | None) -> str:
         if table is None:
-            assert described is not None
-            result = options.read_json(described, "--from must be a result.json that codedfl wrote")
             return study_text(draft_from_table_one(result, label, out.stem, dropped, task, keep))
         drafted = draft_of_table(table, label, label, dropped, participants, task, keep)
         _say_rare(screen, drafted)
@@ -135,7 +138,7 @@ def new(
     if formula:
         from codedfl.contract.formula import draft_with_formula  # nobody else needs its parser
 
-        text = draft_with_formula(source, formula, draft)
+        text = draft_with_formula(source, formula, draft, None if result is None else described_quantiles(result))
     else:
         text = draft(source, kept or None)
     write_text(out, text)

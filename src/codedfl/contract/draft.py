@@ -204,6 +204,20 @@ def draft_from_table_one(
     return Draft(name, columns, replace(goal, missing=None), *bounds, complete_cases=complete_cases)
 
 
+def described_quantiles(result: Any) -> dict[str, Floats]:
+    """Those of each number that Table 1 tells; none of a result that ``draft_from_table_one`` refuses.
+
+    >>> described_quantiles({"models": [{"columns": [{"name": "age", "quantiles": {"0.5": 57, "0.95": None}}]}]})
+    {'age': array([57.])}
+    """
+    try:
+        columns = [one for model in result["models"] for one in model.get("columns", ()) if "quantiles" in one]
+        known = {str(one["name"]): [*filter(None, one["quantiles"].values())] for one in columns}
+        return {name: np.array(values, dtype=np.float64) for name, values in known.items()}
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return {}
+
+
 def _described(one: Any) -> DraftColumn:
     """A column of Table 1 as JSON has it; raises ValueError, TypeError or KeyError for anything else."""
     name, codes = str(one["name"]), tuple(one["missing_codes"])

@@ -24,14 +24,19 @@ from codedfl.data.columns import CategoryColumn, DerivedColumn, as_numbers, as_t
 from codedfl.data.derived import FUNCTIONS, MOST_DEGREE, Factor, interval, knots_of, spline_knots
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
-from codedfl.typing import Json
+from codedfl.typing import Json, Rows
 
 _LEARNS = {"scale", "center", "standardize", "poly", "cs", "cr", "cc", "cubic_spline", "te", "hashed", "lag"}
 _MOST_LETTERS = 1000
 _MOST_PRODUCTS = 8  # stars in a row make two to their number terms
 _MOST_STEPS = 1 << 20
 _MOST_DF = 12
-_LEAST_REACH = 1000
+_LEAST_REACH = 500
+_FROM_TABLE_ONE = (
+    "one table has drafted it wide: draft from Table 1, whose ranges fit (codedfl study describe, then study new --from"
+    " with --formula)"
+)
+_NAME_KNOTS = "name knots where the values are, such as quartiles of Table 1, bs(x, knots=[40, 60])"
 _TOO_MANY = re.compile(r"\^|\*\*\s*[^\d\s]|\*\*\s*\d\d|\)\s*\*\*\s*([4-9]|\d.*\)\s*\*\*)")  # they multiply the terms
 _NAME = re.compile(r"`([^`]*)`")
 
@@ -108,11 +113,15 @@ def names_in(formula: str, target: str) -> tuple[list[str], set[str]]:
 
 
 def draft_with_formula(
-    table: RawTable | None, formula: str, draft: Callable[[RawTable | None, tuple[str, ...]], str]
+    table: RawTable | None,
+    formula: str,
+    draft: Callable[[RawTable | None, tuple[str, ...]], str],
+    quantiles: Mapping[str, Rows] | None = None,
 ) -> str:
     """The text of a study file with a formula: ``draft`` writes it for a table and the columns that are kept of it.
 
-    table: a sample, of which numbers that the formula calls categories become levels; None where ``draft`` has Table 1.
+    table: a sample, of which numbers that the formula calls categories become levels; None where ``draft`` has Table 1,
+        whose ``quantiles`` are then all that is known of values.
     The range of a number whose logarithm is taken begins one step above 0 where it would begin at 0.
     """
     target = formula.partition("~")[0].strip().strip("`")
@@ -127,7 +136,9 @@ def draft_with_formula(
         text = re.sub(f"({begin})0\\.0", rf"\g<1>{step!r}", text)
     expanded = expand(formula, parse_study(text).columns, target)
     if table is not None:
-        _check_splines(expanded, table)
+        _check_splines(expanded, table.columns, "the sample", _FROM_TABLE_ONE)
+    else:
+        _check_splines(expanded, quantiles or {}, "95 % of all rows", _NAME_KNOTS)
     for one in expanded:
         if not one.column.in_model:
             text = text.replace(_head(one.column.name), f"{_head(one.column.name)}in_model = false  # in others only\n")
@@ -138,19 +149,18 @@ def draft_with_formula(
     return f"{head}\n{columns}\n[target]{tail}"
 
 
-def _check_splines(columns: tuple[StudyColumn, ...], table: RawTable) -> None:
-    """Refuse splines whose knots lie so far beyond the sample's values that they are 0 there, or nearly."""
+def _check_splines(columns: tuple[StudyColumn, ...], seen: Mapping[str, Rows], where: str, remedy: str) -> None:
+    """Refuse splines whose knots lie so far beyond the values that were seen that they are 0 there, or nearly."""
     ranges = {one.column.name: one.range for one in columns}
     for one in columns:
-        for factor in (factor for factor in factors_of(one) if factor.knots):
-            values = as_numbers(table.column(factor.column))
+        for factor in (factor for factor in factors_of(one) if factor.knots and factor.column in seen):
+            values = as_numbers(seen[factor.column])
             reach = float(factor.values(values[np.isfinite(values)]).max(initial=0.0)) / _ten_to(1.0)
             if reach < _LEAST_REACH:
+                ends = list(ranges[factor.column] or ())
                 raise InvalidInput(
-                    f"a spline must reach at least {_LEAST_REACH} of its steps in the sample, got {reach:.0f} of"
-                    f" {one.column.name!r}: knots lie over the public range {list(ranges[factor.column] or ())}, which"
-                    " one table has drafted wide; draft from Table 1, whose ranges fit (codedfl study describe, then"
-                    " study new --from with --formula)"
+                    f"a spline must reach at least {_LEAST_REACH} of its steps in {where}, got {reach:.0f} of"
+                    f" {one.column.name!r}: knots lie over the public range {ends}; {remedy}"
                 )
 
 
