@@ -23,9 +23,9 @@ from codedfl.crypto.sealed import KEY_BYTES, SIGNATURE_BYTES
 from codedfl.data.model import TrainedModel
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.engine.keys import load_identity
-from codedfl.protocol.server import Server
 from codedfl.protocol.agreement import Member
 from codedfl.protocol.owner_list import Certificate, ListedOwner, OwnerList, signatures_needed
+from codedfl.protocol.server import Server
 from codedfl.statistics.statistic import Ask
 from experiments.light_devices import POLLED
 from experiments.light_fleet import LightFleet
