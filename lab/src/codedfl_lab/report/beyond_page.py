@@ -72,7 +72,9 @@ def _goals_section(goals: Sequence[Goal]) -> str:
     """A row per goal, a column per price."""
     found: web.Matrix = {}
     for one in goals:
-        found[(*goal_words(one), NOTHING if one.goal is None else f"{one.goal:g}")] = {
+        fleet, *names = goal_words(one)
+        wrapped = (web.Cell(name, "prose") for name in names)
+        found[fleet, *wrapped, NOTHING if one.goal is None else f"{one.goal:g}"] = {
             ("", "time"): seconds(one.time_s),
             ("", "verdict"): web.GOAL_VERDICTS[one.verdict],
             **{("times faster", price_words(at.price)): _priced(at) for at in one.prices},
