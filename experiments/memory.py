@@ -3,8 +3,8 @@
 Runs phase 1 of role keys and of both coded schemes in one process on made-up features and reports
 
 * what one device holds when phase 1 is over, and the most it held on the way (allocations traced while it handles
-  messages, its own raw data not counted: they are the user's); with role keys it is an owner and a key holder, and pads
-  are added up as seeds arrive,
+  messages, its own raw data not counted: they are the user's; the pads that it made before the call are); with role
+  keys it is an owner and a key holder, and pads are added up as seeds arrive,
 * the process's peak resident size after phase 1.
 
     python -m experiments.memory [--d 2000] [--devices 25] [--alpha 23] [--json FILE]
@@ -16,6 +16,7 @@ for the process.
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import resource
 import sys
@@ -34,6 +35,7 @@ from codedfl.protocol.agreement import Parameters
 from codedfl.protocol.contribution import Rows
 from codedfl.protocol.device import Device
 from codedfl.protocol.events import Turn
+from codedfl.protocol.prepared_pad import PadLayout, PreparedPads
 from codedfl.protocol.schemes.coded_keys import CodedKeys
 from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.protocol.schemes.descriptor import CodedScheme
@@ -59,15 +61,18 @@ class Measured:
 
 
 class _Traced:
-    """Wraps one device: traces what it allocates while it handles a message."""
+    """Wraps one device: traces what it allocates while it prepares its pads, and while it handles a message."""
 
-    def __init__(self, device: Device) -> None:
-        self._device = device
-        self.peak = 0.0
-        self.holds = 0.0
+    def __init__(self, device: Device, pads: PreparedPads, layout: PadLayout) -> None:
+        self._device, self._pads = device, pads
+        tracemalloc.start()
+        pads.prepare(layout)
+        self.holds, self.peak = map(float, tracemalloc.get_traced_memory())
+        tracemalloc.stop()
 
     def receive(self, data: bytes, bulk: bytes = b"") -> Turn:
         tracemalloc.start()
+        self._pads._pad = copy.deepcopy(self._pads._pad)  # what is traced is seen when it goes, too
         held = _held(self._device)
         turn = type(self._device).receive(self._device, data, bulk)
         self.peak = max(self.peak, held + tracemalloc.get_traced_memory()[1])
@@ -92,11 +97,13 @@ def measure(scheme: CodedScheme, d: int, n_devices: int, seed: int = 0) -> Measu
     plan = plan_of(scheme, parameters, names)
     server = Server(plan, GradientDescent(1))
     labels = np.eye(CLASSES)
-    devices = []
+    pads = PreparedPads()
+    devices: list[Device] = []
     for name in names:
         X = rng.uniform(-bound, bound, (SAMPLES, d))
-        devices.append(Device(plan, name, Rows(X, labels[rng.integers(0, CLASSES, SAMPLES)])))
-    traced = _Traced(devices[0])
+        rows = Rows(X, labels[rng.integers(0, CLASSES, SAMPLES)])
+        devices.append(Device(plan, name, rows, pads=None if devices else pads))
+    traced = _Traced(devices[0], pads, PadLayout.expected(plan))
     devices[0].receive = traced.receive  # type: ignore[method-assign]
     run_in_process(server, devices)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0

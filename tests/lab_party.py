@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from codedfl.crypto.sealed import Identity
 from codedfl.protocol.contribution import Rows
 from codedfl.protocol.device import Device
+from codedfl.protocol.prepared_pad import PadLayout, PreparedPads
 from scenario import Scenario
 
 
@@ -26,12 +27,15 @@ class LabParty:
         del ask, run
         self.asked.append("begin")
 
-    def device(self, ask: bytes, *, used: bool) -> Device:
+    def pad_layout(self) -> PadLayout | None:
+        return PadLayout.expected(self.scenario.plan)
+
+    def device(self, ask: bytes, *, used: bool, pads: PreparedPads | None = None) -> Device:
         """With the rows as they are now: tests change them."""
         del ask
         self.asked.append("used" if used else "rows")
         rows = None if used else Rows(*self.scenario.data[self.index])
-        return Device(self.scenario.plan, self.scenario.names[self.index], rows, identity=self.identity)
+        return Device(self.scenario.plan, self.scenario.names[self.index], rows, identity=self.identity, pads=pads)
 
     def keep(self, ask: bytes, device: Device) -> None:
         del ask, device

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from codedfl.crypto import pads
 from codedfl.data.problem import Problem
-from codedfl.protocol.schemes.coded_padded import CONSTANT, GRAM
+from codedfl.protocol.prepared_pad import CONSTANT, GRAM
 from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.run.in_process import run_in_process
 from codedfl.run.parties import make_parties

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.crypto import pads
-from codedfl.protocol.schemes.coded_padded import CONSTANT
+from codedfl.protocol.prepared_pad import CONSTANT
 from codedfl.protocol.schemes.descriptor import CodedScheme, Scheme
 from codedfl.solve.descent import STEP_PAPER, GradientDescent
 from codedfl_lab.costs.central import CentralTotals

@@ -20,8 +20,9 @@ from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.letters import Parcel
 from codedfl.engine.resident_host import ResidentHost
 from codedfl.errors import InvalidInput
-from codedfl.protocol.device_sharing import DeviceSharing
+from codedfl.protocol.contribution import OnRing
 from codedfl.protocol.messages import Kind, Message, Shares, Update
+from codedfl.protocol.prepared_pad import UploadPad
 from codedfl.statistics.statistic import Ask
 from totals import total_of
 
@@ -154,13 +155,13 @@ def test_an_upload_comes_again_byte_for_byte_or_with_fresh_seeds(
 ):
     """It travels unsealed: another table under the same seeds would tell every listener the difference."""
     drawn: list[bytes] = []
-    padded = DeviceSharing._padded
+    padded = UploadPad.padded
 
-    def noted(sharing: DeviceSharing, seeds: list[bytes]) -> bytes:
-        drawn.extend(seeds)
-        return padded(sharing, seeds)
+    def noted(pad: UploadPad, own: OnRing) -> bytes:
+        drawn.extend(pad.seeds)
+        return padded(pad, own)
 
-    monkeypatch.setattr(DeviceSharing, "_padded", noted)
+    monkeypatch.setattr(UploadPad, "padded", noted)
     run = dying(pod_of_three("linear", tmp_path / "x", held_out=0.0), Ask("gram"), kind).finish()
     assert len(drawn) > 2 * 3, "it must have died between padding and saving"
     assert len(set(drawn)) == len(drawn)

@@ -39,6 +39,7 @@ from codedfl.protocol.device import Device
 from codedfl.protocol.events import Turn
 from codedfl.protocol.messages import SERVER, Kind, Message, Update
 from codedfl.protocol.plan import RunPlan
+from codedfl.protocol.prepared_pad import PadLayout, PreparedPads
 from codedfl.protocol.scheme import SharingScheme
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS, ONE_SHOT
 from codedfl.protocol.schemes.coded_padded import CODED_PADDED
@@ -126,6 +127,7 @@ class Party:
     """
 
     terms_type: ClassVar[type[Terms]] = Terms
+    pads_type: ClassVar[type[PreparedPads]] = PreparedPads
 
     def __init__(
         self, stage: Stage, scenario: Scenario, index: int, *, adverse: bool = False, actor: str = "", scheme: str
@@ -138,6 +140,7 @@ class Party:
         self.identity = stage.identity(self.actor)
         self._stage, self._scheme = stage, scheme
         self._random_bytes = stage.source(self.actor)
+        self.pads = self.pads_type(self._random_bytes)  # in the memory of its process: no rollback reaches it
         self.contracts: dict[bytes, Contract] = {}  # approved, by digest
         self._frozen: dict[bytes, tuple[Floats, Floats]] = {}  # rows, by digest of the contract
         self._noise_seeds: dict[bytes, bytes] = {}
@@ -195,6 +198,7 @@ class Party:
         options: dict[str, Any] = {}
         if contract is not None:
             options = {"answered": self._answered(contract), "noise_seed": self._noise_seed(contract)}
+        options["pads"] = self.pads
         contribution: Contribution | None = self._contribution(contract, parameters)
         if contract is not None and not contract.pod_of(self.name) and attacked.by_pods:
             contribution, helpers = None, frozenset({self.name})
@@ -255,10 +259,17 @@ class Party:
                 self.refusals.append(str(error))
                 return []
             sums = dict(self._stage.unknowns.contributed)
+            self._prepare()
         self._stage.wire += replies
         for reply in map(decoded, replies):
             self._note(message, reply, sums)
         return replies
+
+    def _prepare(self) -> None:
+        """For the next upload like the one that is agreed on, in this run or a later one."""
+        agreed = self.machine._session.agreement
+        if agreed is not None and not self.machine.finished:
+            self.pads.prepare(PadLayout.of(agreed))
 
     def _take_up(self, message: Message) -> None:
         """Which of its contracts an invitation is for, the device sees from the recipe."""

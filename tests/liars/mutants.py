@@ -6,7 +6,7 @@ machines (``state`` and ``restore``), and terms that ask for less are subclasses
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -20,6 +20,7 @@ from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.protocol.agreement import Agreement, Invitation, Parameters
 from codedfl.protocol.device import Device
 from codedfl.protocol.messages import Commitments, Kind, Message, Update, unpack_list
+from codedfl.protocol.prepared_pad import PadLayout, PreparedPads, UploadPad
 from codedfl.protocol.role_key import decode_keys
 from codedfl.protocol.terms import Terms
 from codedfl.typing import Floats
@@ -174,6 +175,36 @@ class SealedToForGood(Party):
 
         machine._session.random_bytes = long_term_key_first
         return machine
+
+
+class UsedAgain(PreparedPads):
+    """A pad that stays where it was prepared."""
+
+    def take(self, layout: PadLayout) -> UploadPad:
+        self.prepare(layout)
+        assert self._pad is not None
+        return UploadPad(layout, self._pad.seeds)
+
+
+class KeepsItsPads(Party):
+    """Uses a pad that was made beforehand in more than one upload."""
+
+    pads_type = UsedAgain
+
+
+class PadsOnTheDisk(Party):
+    """Keeps what it prepared in its folder, by seed or by counter, so that an old copy of the folder brings it back."""
+
+    def remember(self) -> None:
+        super().remember()
+        self._on_disk = [*self._on_disk, self.pads._pad]
+
+    def roll_back(self, snapshot: int = -1) -> None:
+        super().roll_back(snapshot)
+        found = self._on_disk[snapshot]
+        self.pads._pad = None if found is None else UploadPad(found.layout, found.seeds)
+
+    _on_disk: Sequence[UploadPad | None] = ()
 
 
 class NeverFinishes(Party):

@@ -331,6 +331,10 @@ class SymbolicRing(Ring):
         with suppress(MessageRefused):
             self.unknowns.packed[whole] = list(self.unpack(whole, count).reshape(-1))
 
+    def add_packed(self, planes: Forms, packed: bytearray, start: int, count: int) -> None:
+        there = self.unpack(bytes(packed), count)[:, start : start + planes.shape[1]]
+        self.add_scaled(planes, [[1]] * len(self.primes), [there])
+
     def unpack(self, data: bytes | memoryview, *shape: int) -> Forms:
         count = math.prod(shape)
         self.check_packed_length(data, count)

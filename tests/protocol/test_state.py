@@ -72,7 +72,7 @@ def restored_server(scenario: Scenario, old: Server, solver: Solver) -> Server:
     return fresh
 
 
-GIVEN = {"random_bytes", "outbox", "handlers", "solver", "helper", "parameters"}
+GIVEN = {"random_bytes", "pads", "outbox", "handlers", "solver", "helper", "parameters"}
 GIVEN |= {"keys", "_session", "_sharing", "_own", "_plan", "_terms", "_scheme", "_roster", "_stop_when"}
 
 

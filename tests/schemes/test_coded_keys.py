@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from codedfl.crypto import pads
 from codedfl.errors import MessageRefused, NotEnoughDevices
 from codedfl.protocol.messages import ENVELOPE_BYTES, Kind, Message
+from codedfl.protocol.prepared_pad import CONSTANT, GRAM
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS
-from codedfl.protocol.schemes.coded_padded import CONSTANT, GRAM
 from codedfl.run.in_process import run_in_process
 from codedfl.solve.krylov import ConjugateGradient
 from scenario import Network, Scenario, descent

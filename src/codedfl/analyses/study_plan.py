@@ -21,6 +21,7 @@ from codedfl.exact.row_noise import RowNoise
 from codedfl.protocol.agreement import Parameters
 from codedfl.protocol.contribution import Contribution, Rows, WholeNumbers
 from codedfl.protocol.plan import RunPlan
+from codedfl.protocol.prepared_pad import PadLayout
 from codedfl.protocol.schemes.registry import sharing_scheme
 from codedfl.protocol.terms import Terms
 from codedfl.solve.noise_level import NoiseLevel, noise_and_level
@@ -56,6 +57,32 @@ def too_few(study: Study, roster: Roster, names: Collection[str]) -> str:
     would_do = owners >= max(3, study.colluders + study.honest)
     hint = f": with least_participants = {owners} there, approved anew by all, these would do" if would_do else ""
     return f"at least {least} owners in whole pods must take part ({key} of the study file), got {owners}{hint}"
+
+
+def prepared_layout(study: Study, roster: Roster) -> PadLayout | None:
+    """How the pads of a study's one large upload will be laid out, if all come; None where all totals are small.
+
+    It follows from the study alone: an ask adds which levels are merged and the principal components, neither of which
+    changes how many numbers there are.
+
+    Examples
+    --------
+    >>> from codedfl.analyses.study_plan import prepared_layout
+    >>> from codedfl.contract.roster import Roster
+    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
+    >>> from codedfl.data.columns import NumberColumn
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, features="rbf")
+    >>> prepared_layout(study, Roster.draft({name: name.encode() * 32 for name in "abc"}, colluders=1)).numbers
+    125250
+    """
+    if Products.name not in study.statistics:
+        return None
+    point = np.zeros(0)
+    if study.needs_covariance:
+        components = np.eye(len(study.design_names), study.components)
+        point = np.concatenate((study.preprocessing().low, components.ravel()))
+    return PadLayout.expected(StudyRun(study, roster, Ask(Products.name, (), point)).plan())
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.roster import Roster
@@ -16,6 +17,7 @@ from codedfl.contract.study import Study
 from codedfl.crypto.sealed import Identity
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.protocol.device import Device
+from codedfl.protocol.prepared_pad import PadLayout, PreparedPads
 
 
 def _now() -> str:
@@ -69,7 +71,17 @@ class ApprovedParty:
                 raise MessageRefused(objection)
             ledger.contribute(self.study, asked, run, self.now())
 
-    def device(self, ask: bytes, *, used: bool) -> Device:
+    def pad_layout(self) -> PadLayout | None:
+        """See ``prepared_layout``; a helper uploads nothing."""
+        return self._pad_layout
+
+    @cached_property
+    def _pad_layout(self) -> PadLayout | None:
+        from codedfl.analyses.study_plan import prepared_layout
+
+        return None if self._helps else prepared_layout(self.study, self.roster)
+
+    def device(self, ask: bytes, *, used: bool, pads: PreparedPads | None = None) -> Device:
         """On the study's own terms, with the rows of the snapshot."""
         from codedfl.analyses.study_plan import StudyRun
         from codedfl.statistics.statistic import Ask
@@ -87,6 +99,7 @@ class ApprovedParty:
             identity=self.identity,
             noise_seed=noise_seed if self.study.noise is not None else b"",
             answered=answered,
+            pads=pads,
         )
 
     def keep(self, ask: bytes, device: Device) -> None:

@@ -29,6 +29,7 @@ from codedfl.protocol.events import (
     SecretsForgotten,
 )
 from codedfl.protocol.messages import VERSION, Kind, Message
+from codedfl.protocol.prepared_pad import PadLayout, PreparedPads
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 
 log = logging.getLogger("codedfl.engine.device")
@@ -49,8 +50,12 @@ class Party(Protocol):
         """Judge what a device is about to join, and record it before the join leaves. Raises what speaks against it."""
         ...
 
-    def device(self, ask: bytes, *, used: bool) -> Device:
+    def device(self, ask: bytes, *, used: bool, pads: PreparedPads | None) -> Device:
         """The machine of a run: fresh, to be restored; ``used`` if its contribution was uploaded already."""
+        ...
+
+    def pad_layout(self) -> PadLayout | None:
+        """Of the upload whose pads are worth making before the call; None if there is none."""
         ...
 
     def keep(self, ask: bytes, device: Device) -> None:
@@ -136,7 +141,8 @@ class DeviceHost:
                 )
             ask: bytes = call.ask if state is None else state["ask"]
             self.party.check_approved()
-            device, line = self.party.device(ask, used=state is not None and used_data(state["device"])), Line()
+            used = state is not None and used_data(state["device"])
+            device, line = self.party.device(ask, used=used, pads=self._pads), Line()
             if state is not None:
                 device.restore(state["device"])
                 line.restore(state["line"])
@@ -164,6 +170,11 @@ class DeviceHost:
             self.party.keep(hosted.ask, device)
         self._keep(hosted, forgot=SecretsForgotten in kinds)
         return reply
+
+    @property
+    def _pads(self) -> PreparedPads | None:
+        """What was prepared in this process; nothing, where it ends with the call."""
+        return None
 
     def _home(self, path: Path) -> StateFolder:
         """Where a run's state is kept."""

@@ -190,6 +190,20 @@ class Ring:
             packed[at : at + width * plane.size] = kernels.pack(plane.reshape(-1), prime).data
             first += width * count
 
+    def add_packed(self, planes: Planes, packed: bytearray, start: int, count: int) -> None:
+        """``planes`` (P, n) += the n numbers that ``pack_into`` wrote there.
+
+        >>> ring, packed, planes = NARROW, bytearray(12), NARROW.from_integers(np.array([1, 1]))
+        >>> ring.pack_into(packed, ring.from_integers(np.array([7, 9])), 1, 3)
+        >>> ring.add_packed(planes, packed, 1, 3)
+        >>> ring.to_integers(planes).tolist()
+        [8, 10]
+        """
+        for k, prime in enumerate(self.primes):
+            width, plane = kernels.residue_bytes(prime), self._plane_bytes(packed, k, count)
+            there = plane[width * start :][: width * planes.shape[1]]
+            kernels.add_packed_product(planes[k], [1], [there], prime)
+
     def unpack(self, data: bytes | memoryview, *shape: int) -> Planes:
         """Undo ``pack``; a wrong length and residues outside [0, p) are refused."""
         count = math.prod(shape)
@@ -207,7 +221,7 @@ class Ring:
                 f"{count} ring numbers must take {count * self.bytes_per_number} bytes, got {len(data)}"
             )
 
-    def _plane_bytes(self, data: bytes | memoryview, plane: int, count: int) -> NDArray[np.uint8]:
+    def _plane_bytes(self, data: bytes | bytearray | memoryview, plane: int, count: int) -> NDArray[np.uint8]:
         widths = [kernels.residue_bytes(prime) * count for prime in self.primes]
         return np.frombuffer(data, dtype=np.uint8, count=widths[plane], offset=sum(widths[:plane]))
 

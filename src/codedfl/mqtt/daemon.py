@@ -98,10 +98,13 @@ class DeviceDaemon:
             self._link.publish(topics.presence(self._study, self._host.name), b"", retain=True)
 
     def turn(self, seconds: float) -> None:
-        """Take what has come in, then work on the newest call."""
-        for event in self._link.events(seconds):
+        """Take what has come in, then work on the newest call; with neither, prepare for the next run."""
+        events = self._link.events(seconds)
+        for event in events:
             self._take(event)
         self._work()
+        if not events and self._call is None:
+            self._host.prepare()
         if self._call is not None and self._fetcher:
             for _, fetch in self._fetcher.requests(self._clock()):
                 self._link.publish(self._outbox, pack_frame(fetch))

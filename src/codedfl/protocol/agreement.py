@@ -187,6 +187,26 @@ class Parameters:
             return self.n_features * self.n_outputs
         return self.constant_length + (self.triangle_length if self.reveals_gram else 0)
 
+    def fixed_point(self, owners: int, initial_norm: float = 0.0) -> FixedPoint:
+        """The scales; all schemes with this number of owners have these, so that their models agree bit for bit."""
+        owners = self.owners or owners
+        if self.narrow:
+            plain = FixedPoint.on(NARROW, self.bounds, self.n_features, owners, initial_norm)
+            return plain if self.noise is None else plain.with_noise(self.noise, self.n_outputs)
+        sizes, shape = tuple(group_sizes(owners, self.alpha, self.groups)), (self.bounds, self.n_features, owners)
+        return FixedPoint.derive(*shape, sizes, self.precision, initial_norm, self.noise, self.n_outputs)
+
+    def ring(self, owners: int, initial_norm: float = 0.0) -> Ring:
+        """What the run computes on; of whole numbers as many primes as their limit needs."""
+        if self.total_limit:
+            return ring_of_totals(self.total_limit)
+        return self.fixed_point(owners, initial_norm).ring
+
+    def answer_rows(self, blocks: int) -> AnswerRows:
+        """Which numbers belong to which of this number of blocks of rows."""
+        rows = RowBlocks(self.n_features, blocks)
+        return AnswerRows(rows, self.n_outputs, self.counts_rows, self.reveals_gram)
+
     def encode(self) -> bytes:
         b = self.bounds
         optional = (-1 if value is None else value for value in (self.precision, self.samples))
@@ -391,27 +411,17 @@ class Agreement:
 
     @cached_property
     def ring(self) -> Ring:
-        """What the run computes on; of whole numbers as many primes as their limit needs."""
-        limit = self.parameters.total_limit
-        return ring_of_totals(limit) if limit else self.fixed_point.ring
-
-    @property
-    def _scale_owners(self) -> int:
-        return self.parameters.owners or len(self.owners)
+        """See ``Parameters``."""
+        p = self.parameters
+        return p.ring(len(self.owners)) if p.total_limit else self.fixed_point.ring
 
     @cached_property
     def fixed_point(self) -> FixedPoint:
-        p = self.parameters
+        """See ``Parameters``."""
         norm = column_norm(self.initial_model)
         if not math.isfinite(norm):
             raise InvalidInput("the initial model must be finite, got NaN or infinity")
-        # All schemes with this number of owners have these scales, so that their models agree bit for bit.
-        owners = self._scale_owners
-        sizes = tuple(group_sizes(owners, p.alpha, p.groups))
-        if p.narrow:
-            plain = FixedPoint.on(NARROW, p.bounds, p.n_features, owners, norm)
-            return plain if p.noise is None else plain.with_noise(p.noise, p.n_outputs)
-        return FixedPoint.derive(p.bounds, p.n_features, owners, sizes, p.precision, norm, p.noise, p.n_outputs)
+        return self.parameters.fixed_point(len(self.owners), norm)
 
     @cached_property
     def initial_integers(self) -> Floats:
@@ -438,9 +448,7 @@ class Agreement:
     @cached_property
     def answer_rows(self) -> AnswerRows:
         """Which numbers belong to which block of rows."""
-        p = self.parameters
-        blocks = RowBlocks(p.n_features, max(self.blocks, default=0) + 1)
-        return AnswerRows(blocks, p.n_outputs, p.counts_rows, p.reveals_gram)
+        return self.parameters.answer_rows(max(self.blocks, default=0) + 1)
 
     def blocks_of(self, position: int) -> tuple[int, ...]:
         """The blocks of rows that a member keeps and answers for; the only one, where none are dealt out."""

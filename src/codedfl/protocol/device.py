@@ -21,6 +21,7 @@ from codedfl.protocol.device_sharing import DeviceSharing
 from codedfl.protocol.events import SecretsForgotten, Turn
 from codedfl.protocol.messages import SERVER, Kind, Message
 from codedfl.protocol.plan import RunPlan
+from codedfl.protocol.prepared_pad import PreparedPads
 from codedfl.protocol.sizes import MOST_DEVICES, most_bytes
 from codedfl.state import State, restore_parts, saved
 from codedfl.typing import RandomBytes
@@ -45,6 +46,8 @@ class Device:
         Seed of the noise that hides rows, where it must be the same in every run on these terms; empty draws one.
     answered : collection of bytes
         Digests of the updates answered in earlier runs on the same terms: they count against the number agreed on.
+    pads : PreparedPads or None
+        What the process has prepared for its next upload; None has pads made when they are wanted.
     random_bytes : callable
         Source of all secrets; replaced only in tests and simulations that must be repeatable.
 
@@ -73,12 +76,13 @@ class Device:
         identity: Identity | None = None,
         noise_seed: bytes = b"",
         answered: Collection[bytes] = (),
+        pads: PreparedPads | None = None,
         random_bytes: RandomBytes = system_random.token_bytes,
     ) -> None:
         terms = plan.terms
         if terms is not None and terms.parameters.noise is not None and contribution is not None and not noise_seed:
             raise InvalidInput("noise_seed must be given with terms, or many runs would average noise away, got none")
-        session = self._session = DeviceSession(name, identity, random_bytes)
+        session = self._session = DeviceSession(name, identity, random_bytes, pads)
         self.name, self.identity = name, session.identity
         self._own = OwnData(contribution, noise_seed, helper=name in plan.helpers)
         self._joining = DeviceJoining(session, plan.scheme, self._own, terms)

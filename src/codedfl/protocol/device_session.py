@@ -11,6 +11,7 @@ from codedfl.exact.ring import Ring
 from codedfl.protocol.agreement import Agreement, Invitation
 from codedfl.protocol.events import Outbox
 from codedfl.protocol.messages import MAX_NAME, SERVER, Kind, Message, name_length
+from codedfl.protocol.prepared_pad import PreparedPads
 from codedfl.state import PLAIN, CheckpointFields, Codec, optional
 from codedfl.typing import RandomBytes
 
@@ -30,12 +31,15 @@ class DeviceSession:
         "finished": PLAIN,
     }
 
-    def __init__(self, name: str, identity: Identity | None, random_bytes: RandomBytes) -> None:
+    def __init__(
+        self, name: str, identity: Identity | None, random_bytes: RandomBytes, pads: PreparedPads | None = None
+    ) -> None:
         if not 1 <= name_length(name) <= MAX_NAME:
             raise InvalidInput(f"name must have 1 to {MAX_NAME} bytes, got {name_length(name)}")
         self.name = name
         self.identity = identity or Identity.generate(random_bytes)
         self.random_bytes = random_bytes
+        self.pads = pads or PreparedPads(random_bytes)  # in no checkpoint: a pad is used once
         self.invitation: Invitation | None = None
         self.key: RunKey | None = None
         self.agreement: Agreement | None = None

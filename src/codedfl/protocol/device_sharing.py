@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from codedfl.code.masks import combined_mask, mask_receivers, mask_senders
-from codedfl.crypto import pads, sealed
+from codedfl.crypto import sealed
 from codedfl.crypto.pads import SEED_BYTES
 from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.errors import MessageRefused
@@ -34,11 +34,10 @@ from codedfl.protocol.messages import (
     Unusable,
     Update,
 )
+from codedfl.protocol.prepared_pad import PadLayout, UploadPad
 from codedfl.protocol.terms import Terms
 from codedfl.state import MAP, PLAIN, CheckpointFields
 from codedfl.typing import Planes
-
-GRAM, CONSTANT = "gram", "constant"  # what pads are for
 
 
 class DeviceSharing(ABC):
@@ -121,22 +120,9 @@ class DeviceSharing(ABC):
             self._session.outbox.tell(RowsFitted(fit.clipped, fit.dropped))
         return found
 
-    def _padded(self, seeds: list[bytes]) -> bytes:
-        """Our data plus the pads that all these seeds expand to, packed: the triangle by pairs of row blocks.
-
-        One block of rows after the other: X'X as a whole is never there, where rows are dealt out.
-        """
-        session, ring, rows = self._session, self._session.ring, self._session.agreed.answer_rows
-        own, blocks, signed = self._own_statistics(), rows.blocks, [(1, seed) for seed in seeds]
-        count = session.agreed.parameters.triangle_length
-        packed = bytearray(count * ring.bytes_per_number)
-        for block in rows.all:
-            strip = blocks.by_pairs(own.gram(blocks.rows(block)), block)
-            pads.add_pieces(ring, strip, blocks.pieces(blocks.pairs_from([block])), signed, GRAM)
-            ring.pack_into(packed, strip, blocks.strip(block).start, count)
-            del strip  # before the next one is made
-        pads.add_pieces(ring, own.constant, rows.constant_pieces(rows.all), signed, CONSTANT)
-        return b"".join([packed, ring.pack(own.constant)])
+    def _pad(self) -> UploadPad:
+        """The pads of our upload, and their seeds: made beforehand, if they fit, and spent now."""
+        return self._session.pads.take(PadLayout.of(self._session.agreed))
 
     def _encrypted(self, plaintext: bytes) -> tuple[bytes, Secrets]:
         """A bulk, and what opens it."""

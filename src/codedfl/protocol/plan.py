@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from codedfl.code.roles import most_blocks
 from codedfl.protocol.agreement import Parameters
 from codedfl.protocol.scheme import SharingScheme
 from codedfl.protocol.terms import Terms
@@ -39,3 +40,8 @@ class RunPlan:
     terms: Terms | None = None
     blocks: int = 1
     reserve: int = 0
+
+    def blocks_among(self, n_holders: int) -> int:
+        """In how many blocks the rows are dealt out when this number of holders is there."""
+        most = most_blocks(n_holders, self.parameters.colluders + 1, self.reserve, self.spare)
+        return max(1, min(self.blocks, self.parameters.n_features, most))

@@ -15,13 +15,13 @@ from dataclasses import replace
 from typing import ClassVar
 
 from codedfl.crypto import pads
-from codedfl.crypto.pads import SEED_BYTES
 from codedfl.errors import MessageRefused
 from codedfl.protocol.contribution import OwnData
 from codedfl.protocol.device_session import DeviceSession
-from codedfl.protocol.device_sharing import CONSTANT, GRAM, CodedDeviceSharing
+from codedfl.protocol.device_sharing import CodedDeviceSharing
 from codedfl.protocol.messages import Message, Secrets, Shares
 from codedfl.protocol.plan import RunPlan
+from codedfl.protocol.prepared_pad import CONSTANT, GRAM
 from codedfl.protocol.scheme import SharingScheme
 from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.protocol.schemes.gradient_coded import GradientCoded
@@ -42,9 +42,10 @@ class KeysDeviceSharing(CodedDeviceSharing):
         self._pad_seeds: dict[int, bytes] = {}
 
     def begin(self) -> None:
-        seed = self._session.random_bytes(SEED_BYTES)
+        pad = self._pad()
+        (seed,) = pad.seeds
         self._pad_seeds[self._session.position] = seed
-        bulk, opens_it = self._encrypted(self._padded([seed]))
+        bulk, opens_it = self._encrypted(pad.padded(self._own_statistics()))
         self._share_with_column(Secrets(pad=seed), bulk, for_server=opens_it)
         self._taken()
 

@@ -16,8 +16,9 @@ from codedfl.crypto.pads import SEED_BYTES
 from codedfl.errors import MessageRefused
 from codedfl.protocol.contribution import OwnData
 from codedfl.protocol.device_session import DeviceSession
-from codedfl.protocol.device_sharing import CONSTANT, GRAM, CodedDeviceSharing, bulk_context
+from codedfl.protocol.device_sharing import CodedDeviceSharing, bulk_context
 from codedfl.protocol.messages import SERVER, Kind, Message, Secrets, Shares
+from codedfl.protocol.prepared_pad import CONSTANT, GRAM, PadLayout, UploadPad
 from codedfl.protocol.scheme import SharingScheme
 from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.protocol.schemes.gradient_coded import GradientCoded
@@ -51,7 +52,7 @@ class PaddedDeviceSharing(CodedDeviceSharing):
             raise MessageRefused(f"a pad's seed must have {SEED_BYTES} bytes, got {len(seed)}")
         if self._pad_seed_used:
             return  # a repeated seed changes nothing: a pad is used once
-        padded = self._padded([seed])
+        padded = UploadPad(PadLayout.of(session.agreed), [seed]).padded(self._own_statistics())
         self._pad_seed_used = True
         self._add(session.position, padded)
         bulk, opens_it = self._encrypted(padded)

@@ -21,15 +21,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from codedfl.code.roles import NO_ROLE, RoleCode
+from codedfl.code.roles import NO_ROLE
 from codedfl.crypto import pads, sealed
-from codedfl.crypto.pads import SEED_BYTES
 from codedfl.crypto.sealed import RunKey
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.protocol.agreement import Agreement, Member
 from codedfl.protocol.contribution import OwnData
 from codedfl.protocol.device_session import RUN_KEY, DeviceSession
-from codedfl.protocol.device_sharing import CONSTANT, GRAM, DeviceSharing
+from codedfl.protocol.device_sharing import DeviceSharing
 from codedfl.protocol.events import SecretsForgotten
 from codedfl.protocol.messages import (
     Commitments,
@@ -45,6 +44,7 @@ from codedfl.protocol.messages import (
     unpack_list,
 )
 from codedfl.protocol.owner_list import OWNERS, Certificate, OwnerList
+from codedfl.protocol.prepared_pad import CONSTANT, GRAM
 from codedfl.protocol.role_key import check_role_key, decode_keys, signed_role_key
 from codedfl.protocol.terms import Terms
 from codedfl.state import MAP, PLAIN, SET, CheckpointFields, Codec
@@ -76,12 +76,14 @@ class RoleDeviceSharing(DeviceSharing):
         "owners": OWNERS,
         "certified": PLAIN,
         "_vouched": SET,
+        "_summed": SET,
     }
 
     def __init__(self, session: DeviceSession, own: OwnData, terms: Terms | None) -> None:
         super().__init__(session, own, terms)
         self.role_key: RunKey | None = None  # of our role; forgotten with the seeds that it opens
         self.seeds: dict[int, bytes] = {}  # seeds of our role, by owner; wiped once the first epoch is decoded
+        self._summed: set[int] = set()  # owners whose pads are in the sums; our own wait until the upload is away
         self._commitments: dict[int, Commitments] = {}
         self._called = False  # the server wants to know whose seeds are here, all or not
         self.owners: OwnerList | None = None  # the list this device accepted: one per run
@@ -106,12 +108,6 @@ class RoleDeviceSharing(DeviceSharing):
     @property
     def _role(self) -> int:
         return self._session.agreed.roles[self._session.position]
-
-    @property
-    def _roles(self) -> RoleCode:
-        code = self._session.agreed.answer_code
-        assert isinstance(code, RoleCode)
-        return code
 
     def begin(self) -> None:
         agreed, helper = self._session.agreed, self._own.helper
@@ -142,13 +138,14 @@ class RoleDeviceSharing(DeviceSharing):
         from them, and the message's signature is over run, agreement, commitments and the SHA-256 of these bytes. With
         z = 0 every holder has the whole pad, so they are sealed to the server.
 
-        Invariant: seeds pad one table. They are drawn here, in the turn that uses the contribution up, and this message
-        is saved with the state before it leaves: what comes again is the same byte for byte, or has fresh seeds. A
-        changed table under the same seeds would show its difference to every listener.
+        Invariant: seeds pad one table. In the turn that uses the contribution up they are drawn, or taken out of the
+        memory of this process, and this message is saved with the state before it leaves: what comes again is the same
+        byte for byte, or has fresh seeds. A changed table under the same seeds would show its difference to every
+        listener.
         """
         session, agreed = self._session, self._session.agreed
-        seeds = [session.random_bytes(SEED_BYTES) for _ in range(self._roles.n_roles)]
-        padded = self._padded(seeds)
+        pad = self._pad()
+        seeds, padded = pad.seeds, pad.padded(self._own_statistics())
         bulk, for_server = (padded, None) if agreed.parameters.colluders else self._encrypted(padded)
         purposes = {seed_purpose(role): seed for role, seed in enumerate(seeds)}
         commitments = Commitments.to(purposes, session.name, agreed.hash, session.identity)
@@ -237,14 +234,15 @@ class RoleDeviceSharing(DeviceSharing):
         return None
 
     def _taken(self) -> None:
+        self._sum_up()
         self._report()
         self._announce_if_ready()
 
     def _take_seed(self, owner: int, seed: bytes, commitments: Commitments) -> None:
-        """Check a seed of our role against its owner's commitment, keep it, and add its pads to the sums.
+        """Check a seed of our role against its owner's commitment, and keep it.
 
-        Invariant: the sums hold the pads of exactly the owners in ``seeds``, each seed fitting the commitments that the
-        list names. So all holders of a role sum the same.
+        Invariant: each seed fits the commitments that the list names, and when the sums are used they hold the pads of
+        exactly the owners in ``seeds``. So all holders of a role sum the same.
         """
         name, agreed = self._session.agreed.names[owner], self._session.agreed
         if not seed:
@@ -254,11 +252,19 @@ class RoleDeviceSharing(DeviceSharing):
         if listed.get(name, commitments.digest) != commitments.digest:
             raise MessageRefused(f"the commitments of {name!r} must be those listed: they are others")
         self._commitments[owner] = commitments
-        self._add_pads(1, seed)
         self.seeds[owner] = seed
 
+    def _sum_up(self) -> None:
+        """Add the pads of the seeds that came since; our own with the first of the others', or at the end."""
+        for owner in sorted(set(self.seeds) - self._summed):
+            self._add_pads(1, self.seeds[owner])
+            self._summed.add(owner)
+
     def _drop_seed(self, owner: int) -> None:
-        self._add_pads(-1, self.seeds.pop(owner))
+        seed = self.seeds.pop(owner)
+        if owner in self._summed:
+            self._add_pads(-1, seed)
+            self._summed.remove(owner)
         del self._commitments[owner]
 
     def _add_pads(self, sign: int, seed: bytes) -> None:
@@ -354,6 +360,7 @@ class RoleDeviceSharing(DeviceSharing):
             self._vouched.add(owner)
         for owner in sorted(set(self.seeds) - listed):
             self._drop_seed(owner)
+        self._sum_up()
         self._finish_sums()
         self._session.send_sealed(Kind.READY, b"")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar
 
-from codedfl.code.roles import RoleCode, deal_cells, most_blocks
+from codedfl.code.roles import RoleCode, deal_cells
 from codedfl.crypto import sealed
 from codedfl.errors import InvalidInput, MessageRefused, NotEnoughDevices
 from codedfl.protocol.agreement import Agreement, Member
@@ -101,8 +101,7 @@ class RoleServerSharing(ServerSharing):
         plan, joined = self._plan, {member.name for member in members}
         n_roles = plan.parameters.colluders + 1
         holders = [name for name in plan.holders or plan.names if name in joined]
-        most = most_blocks(len(holders), n_roles, plan.reserve, plan.spare)
-        blocks = min(plan.blocks, plan.parameters.n_features, most)
+        blocks = plan.blocks_among(len(holders))
         if len(holders) // n_roles < plan.spare + 1:
             raise InvalidInput(
                 f"every role must have {plan.spare + 1} holder(s) for {plan.spare} spare answers, got"
