@@ -30,7 +30,7 @@ from codedfl.engine.resident_host import ResidentHost
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.daemon import DeviceDaemon
 from codedfl.mqtt.link import BrokerLink
-from codedfl.protocol.messages import Kind, Message
+from codedfl.protocol.messages import Kind, Message, Update
 from codedfl.statistics.statistic import Ask
 from experiments.fedavg_on_mqtt import FedAvgDevice
 from experiments.grpc_floor import GrpcDeviceLink
@@ -115,7 +115,9 @@ def serve_one(job: Job, study: Study, device: LightDevice) -> None:
         return
 
     def before_step(call: Step) -> None:
-        if call.parcel.newest and Message.decode(call.parcel.newest).kind is Kind.UPDATE:
+        """A delay stands for a product; who asks for the constant part asks for none."""
+        newest = Message.decode(call.parcel.newest) if call.parcel.newest else None
+        if newest is not None and newest.kind is Kind.UPDATE and Update.decode(newest.body).packed:
             wait()
 
     host = host_of(job, study, device)

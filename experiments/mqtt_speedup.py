@@ -4,8 +4,9 @@ Digits, each class on three devices only; the paper's mix of devices, delays sca
 twentieth of a second for one gradient; the same seeds for all rows. Ours is a study with role keys and block Krylov,
 whose epochs are as many as reach the target; the median of a few runs. FedAvg waits for everybody, with the number of
 local steps and the step size that take least, found in this process; its models travel as float32. A device takes k
-times as long for k local steps as for one, as the paper's model of latency has it; where another number would be best
-if further steps took no time at all, that is raced too, and shown without a goal. Clocks start when all devices are
+times as long for k local steps as for one, as the paper's model of latency has it; an epoch of ours is one product, and
+none where only the constant part is asked for. Where another number of steps would be best if further steps took no
+time at all, that is raced too, and shown without a goal. Clocks start when all devices are
 there and stop with the first model that reaches the target; ours counts before it trains, and shares: both are in it.
 Then an epoch without delays, over the broker and over plain gRPC, and what an epoch's time is made of. Ratios within
 one run count, not seconds. Ends with 1 where a goal is missed.

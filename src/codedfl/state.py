@@ -36,8 +36,34 @@ TUPLE = Codec(list, tuple)
 PAIRS = Codec(lambda pairs: [list(pair) for pair in pairs], lambda pairs: [tuple(pair) for pair in pairs])
 SET = Codec(sorted, set)
 MAP = Codec(lambda table: [list(item) for item in table.items()], dict)  # a list, since keys need not be text
+# By position, each under a key of its own: what is kept as a journal then grows by what is new.
+TABLE = Codec(
+    lambda table: {str(place): value for place, value in table.items()},
+    lambda saved: {int(place): value for place, value in saved.items()},
+)
 
 CheckpointFields = Mapping[str, Codec]
+
+
+class Shelved(Protocol):
+    """Bytes that lie elsewhere until they are wanted."""
+
+    def read(self) -> bytes:
+        """All of them."""
+        ...
+
+
+Shelf = Callable[[bytes], bytes | Shelved]  # puts bytes away that are not wanted for long, or gives them back
+
+
+def in_memory(data: bytes) -> bytes | Shelved:
+    """The shelf of a party that has no disk."""
+    return data
+
+
+def taken_down(kept: bytes | Shelved) -> bytes:
+    """What was put on a shelf."""
+    return kept if isinstance(kept, bytes) else kept.read()
 
 
 class Checkpointable(Protocol):

@@ -205,9 +205,9 @@ class Conductor:
                 "output-dir must not hold the checkpoint of another configuration:"
                 f" choose another or delete {self._checkpoint.path}"
             ) from None
-        for (name, public), line in zip(state["publics"], state["lines"], strict=True):
+        for place, (name, public) in enumerate(state["publics"]):
             contact = self._directory.contacts[name] = Contact(name, public, heard=self._clock())
-            contact.line.restore(line)
+            contact.line.restore(state["lines"][str(place)])
         self._directory.closed = True
         self._failure = CodedFLError(state["failure"]) if state["failure"] else None
         for event in server.standing():
@@ -406,7 +406,7 @@ class Conductor:
             {
                 "names": list(server.expected),
                 "publics": [[name, contact.public] for name, contact in contacts.items()],
-                "lines": [contact.line.state() for contact in contacts.values()],
+                "lines": {str(place): contact.line.state() for place, contact in enumerate(contacts.values())},
                 "server": server.state(),
                 "failure": str(self._failure or ""),
             },

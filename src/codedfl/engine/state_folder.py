@@ -19,6 +19,7 @@ import re
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -36,17 +37,32 @@ _FORMER = "index.former"  # the last index, until it is overwritten
 _FORMAT = "codedfl-state-4"  # 4: protocol version 3
 _DEPTH = 32  # how deep lists and tables may lie within each other
 _ZEROS = bytes(1 << 20)
+SHELVED_BYTES = 1 << 14  # what is shorter is not worth a file
 _DIGEST_BYTES = 32
 _DTYPE = re.compile(r"[<>|][biuf][1248]")  # numpy makes a little language of these, with errors of its own
+
+
+@dataclass(frozen=True)
+class ShelvedFile:
+    """Bytes in a file of a state folder, named by their SHA-256: read when they are wanted, and only then in memory."""
+
+    path: Path
+    size: int
+
+    def read(self) -> bytes:
+        """See ``Shelved``."""
+        return self.path.read_bytes()
 
 
 class StateFolder:
     """One state in one folder; made, with mode 0700, by the first ``save``."""
 
-    _large: ClassVar[int] = 1 << 14  # bytes: what is larger gets a file of its own
+    _large: ClassVar[int] = 1 << 14  # bytes: an array that is larger gets a file of its own
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, large_bytes: int = SHELVED_BYTES) -> None:
+        """large_bytes: a byte string that is longer gets a file of its own."""
         self.path = path
+        self._large_bytes = large_bytes
         self._named: dict[int, tuple[object, str]] = {}  # id of a value that cannot change -> itself, its file
         self._mapped: list[tuple[str, weakref.ref[np.memmap[Any, Any]]]] = []
 
@@ -122,6 +138,14 @@ class StateFolder:
         names: set[str] = set()
         self._replace_index(self._split_all(state, unchanging, names), names)
 
+    def shelve(self, data: bytes) -> bytes | ShelvedFile:
+        """Put large bytes on the disk at once, and out of memory. They stay as long as saved states hold them."""
+        if len(data) <= SHELVED_BYTES:
+            return data
+        kept = ShelvedFile(make_private_folder(self.path) / hashlib.sha256(data).hexdigest(), len(data))
+        write_private(kept.path, [data])
+        return kept
+
     def _split_all(self, state: State, unchanging: Sequence[NDArray[Any]], names: set[str]) -> Any:
         former, self._named = self._named, {}
         fixed = {id(array) for array in unchanging}
@@ -189,8 +213,11 @@ class StateFolder:
             if value.nbytes > self._large:
                 return about | self._write(value, value.nbytes, id(value) in fixed, names, former)
             return about | {"$bytes": np.ascontiguousarray(value).tobytes()}
-        if isinstance(value, bytes) and len(value) > self._large:
+        if isinstance(value, bytes) and len(value) > self._large_bytes:
             return self._write(value, len(value), True, names, former)
+        if isinstance(value, ShelvedFile):
+            names.add(value.path.name)
+            return {"$file": value.path.name, "$size": value.size, "$shelved": True}
         if isinstance(value, dict):
             return {key: self._split(entry, names, fixed, former) for key, entry in value.items()}
         if isinstance(value, list):
@@ -231,6 +258,8 @@ class StateFolder:
             with path.open("rb") as stream:  # a flipped bit would make a wrong model; reading it once costs little
                 if hashlib.file_digest(stream, "sha256").hexdigest() != path.name:
                     raise ValueError(f"{path.name} does not match its digest")
+            if "$shelved" in value:
+                return ShelvedFile(path, value["$size"])
             if "$dtype" not in value:
                 return path.read_bytes()
             # Copy on write: sums go on growing in memory, the file stays as it is.

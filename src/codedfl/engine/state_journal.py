@@ -5,9 +5,9 @@ appended to one file, as the new values of the entries that differ. A record is 
 returns, so before anything that follows from it leaves the machine: after a power cut a device still knows which update
 it has answered. One that was cut short has no valid checksum; nothing had left yet, and it is dropped.
 
-The journal carries the digest of its index in its name. A new index, and with it an empty journal, is written when a
-large value changes, when the journal has grown beyond ``MOST_BYTES``, at the first save of a process, and whenever a
-party has forgotten a secret: what is gone from memory must be gone from the disk, and a journal only appends.
+The journal carries the digest of its index in its name. A new index, and with it an empty journal, is written when an
+entry or a file is gone, when the journal has grown beyond ``MOST_BYTES``, at the first save of a process, and whenever
+a party has forgotten a secret: what is gone from memory must be gone from the disk, and a journal only appends.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from codedfl.state import State
 MOST_BYTES = 64 << 20
 _CHECK_BYTES = 16
 _LENGTH_BYTES = 8
+_LARGE = 1 << 22
+_EMPTY = msgpack.packb({})  # a table without entries, which is none when it has some
 
 _Entries = dict[tuple[str, ...], bytes]  # keys down to a value -> the value, packed
 
@@ -36,10 +38,10 @@ _Entries = dict[tuple[str, ...], bytes]  # keys down to a value -> the value, pa
 class StateJournal(StateFolder):
     """A ``StateFolder`` for a process that stays: saving costs what has changed."""
 
-    _large: ClassVar[int] = 1 << 22  # what is smaller can be written anew a few times
+    _large: ClassVar[int] = _LARGE  # what is smaller can be written anew a few times
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
+    def __init__(self, path: Path, large_bytes: int = _LARGE) -> None:
+        super().__init__(path, large_bytes)
         self._entries: _Entries = {}
         self._files: set[str] = set()
         self._journal: int | None = None
@@ -56,10 +58,13 @@ class StateJournal(StateFolder):
         split = self._split_all(state, unchanging, names)
         entries = _entries(split)
         changed = [[list(key), value] for key, value in entries.items() if self._entries.get(key) != value]
-        fits = self._journal is not None and entries.keys() == self._entries.keys() and names == self._files
+        gone = any(key not in entries and value != _EMPTY for key, value in self._entries.items())
+        fits = self._journal is not None and not gone and self._files <= names
         if anew or not fits or self._size > MOST_BYTES:
             self._begin(split, names)
         elif changed:
+            if names != self._files:
+                sync_folder(self.path)  # a file is there before a record names it
             self._append(msgpack.packb(changed))
         self._entries, self._files = entries, names
 
@@ -107,7 +112,7 @@ class StateJournal(StateFolder):
             for key, value in msgpack.unpackb(packed, strict_map_key=True):
                 place = split
                 for one in key[:-1]:
-                    place = place[one]
+                    place = place.setdefault(one, {})
                 place[key[-1]] = msgpack.unpackb(value, strict_map_key=True)
         return split
 

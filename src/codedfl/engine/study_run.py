@@ -27,7 +27,7 @@ from codedfl.engine.directory import Clock
 from codedfl.engine.keys import load_identity
 from codedfl.engine.logs import one_line
 from codedfl.engine.run_watch import RunWatch
-from codedfl.engine.state_folder import StateFolder
+from codedfl.engine.state_folder import SHELVED_BYTES, StateFolder
 from codedfl.engine.state_journal import StateJournal
 from codedfl.errors import CodedFLError, InvalidInput, NotEnoughDevices
 from codedfl.private_files import make_private_folder, sole_user
@@ -38,6 +38,7 @@ from codedfl.report.study_files import write_results
 from codedfl.run.event_log import Scored, StageBegun
 from codedfl.run.rehearsal import begun_study
 from codedfl.solve.whole_total import TakesTotal
+from codedfl.state import Shelf
 from codedfl.statistics.statistic import Ask
 
 log = logging.getLogger("codedfl.engine.server")
@@ -143,11 +144,13 @@ class _Served:
             self._absent = set(self._roster.keys) - there
             taken.append([str(one) for one in solver.numbers] if isinstance(solver, TakesTotal) else solver.model)
 
+        # What is sent to all waits on each device's line: it is saved once, in a file.
+        checkpoint = StateJournal(self._serving.output / f"checkpoint-{ask.statistic}", large_bytes=SHELVED_BYTES)
         conductor = Conductor(
             self._post,
             self._identity.public,
-            lambda introduced: self._server(run, introduced),
-            StateJournal(self._serving.output / f"checkpoint-{ask.statistic}"),
+            lambda introduced: self._server(run, introduced, checkpoint.shelve),
+            checkpoint,
             replace(self._serving.patience, devices=len(self._roster.keys), min_devices=2),
             roster=self._roster.keys,
             on_epoch=self._epoch_ended if run.trains else lambda _: None,
@@ -187,10 +190,10 @@ class _Served:
         gone = ", ".join(sorted(set(before) - set(names)))
         return f"the model {ask.model!r} waits for {gone}: all its totals are over the same rows" if gone else ""
 
-    def _server(self, run: StudyRun, introduced: Mapping[str, bytes]) -> Server:
+    def _server(self, run: StudyRun, introduced: Mapping[str, bytes], shelf: Shelf) -> Server:
         names = tuple(introduced)
         self._watch.take(begun_study(self._study, len(names), run.parameters.epochs))
-        return Server(run.plan(names), run.solver(), identity=self._identity)
+        return Server(run.plan(names), run.solver(), identity=self._identity, shelf=shelf)
 
     def _epoch_ended(self, epoch: int) -> None:
         self._watch.ended(epoch, None)

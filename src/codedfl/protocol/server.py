@@ -26,7 +26,7 @@ from codedfl.protocol.server_session import Phase, ServerSession
 from codedfl.protocol.server_sharing import ServerSharing
 from codedfl.protocol.sizes import most_bytes
 from codedfl.solve.solver import GramSolver, Solver
-from codedfl.state import State, restore_parts, saved
+from codedfl.state import Shelf, State, in_memory, restore_parts, saved
 from codedfl.typing import Floats, RandomBytes
 
 
@@ -43,6 +43,7 @@ class Server:
         plan, their roster is the roster.
     stop_when: called with the model after each epoch; True ends the training (for example: target reached).
     random_bytes: source of all secrets; replaced only in tests and simulations that must be repeatable.
+    shelf: where uploads lie that wait for the others.
 
     Attributes
     ----------
@@ -71,6 +72,7 @@ class Server:
         roster: Mapping[str, bytes] | None = None,
         stop_when: Callable[[Floats], bool] | None = None,
         random_bytes: RandomBytes = system_random.token_bytes,
+        shelf: Shelf = in_memory,
     ) -> None:
         parameters, scheme = plan.parameters, plan.scheme
         if parameters.scheme != scheme.name:
@@ -84,6 +86,7 @@ class Server:
             raise InvalidInput(f"the solver must want X'X itself exactly when the scheme reveals it, got {solver!r}")
         agreed_to = replace(parameters, epochs=min(parameters.epochs, solver.epochs))  # no more than are needed
         session = self._session = ServerSession(agreed_to, plan.names, identity, random_bytes)
+        session.shelf = shelf
         self.parameters, self.expected, self.identity = session.parameters, session.expected, session.identity
         self._initial_model = initial_model
         self.joining = ServerJoining(session, roster if plan.terms is None else plan.terms.roster)

@@ -15,7 +15,7 @@ from codedfl.protocol.device_session import AGREEMENT, RUN_KEY
 from codedfl.protocol.events import Outbox
 from codedfl.protocol.messages import SERVER, Kind, Message
 from codedfl.protocol.server_events import Ignored, PhaseBegun
-from codedfl.state import PLAIN, CheckpointFields, Codec
+from codedfl.state import PLAIN, CheckpointFields, Codec, Shelf, in_memory
 from codedfl.typing import RandomBytes
 
 
@@ -52,6 +52,7 @@ class ServerSession:
         self.epoch = 0  # the one that is being asked for, or was asked for last
         self.agreement: Agreement | None = None
         self.outbox = Outbox()
+        self.shelf: Shelf = in_memory
 
     # -- where the run is
 

@@ -1,7 +1,8 @@
 """The server of role keys (``device`` has the scheme): uploads, the list of owners, the first answer of each role.
 
-It keeps every padded upload until the list says whose count, then their sums alone. Deadlines are the driver's: it says
-which devices are gone (``Server.go_on_without``), or that no more uploads are waited for (``Server.close_uploads``).
+It keeps every padded upload until the list says whose count, on a shelf (``state.Shelf``), then their sums alone.
+Deadlines are the driver's: it says which devices are gone (``Server.go_on_without``), or that no more uploads are
+waited for (``Server.close_uploads``).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from codedfl.protocol.schemes.role_keys.key_rounds import RoleKeyRounds
 from codedfl.protocol.server_events import Listed
 from codedfl.protocol.server_session import Phase, ServerSession
 from codedfl.protocol.server_sharing import ServerSharing
-from codedfl.state import MAP, PLAIN, Checkpointable, CheckpointFields, Codec
+from codedfl.state import PLAIN, TABLE, Checkpointable, CheckpointFields, Codec, Shelved, taken_down
 from codedfl.typing import Floats
 
 
@@ -45,18 +46,19 @@ class RoleServerSharing(ServerSharing):
     sign: ClassVar[int] = -1
     checkpoint_fields: ClassVar[CheckpointFields] = {
         **ServerSharing.checkpoint_fields,
-        "_uploads": MAP,
-        "_shares": MAP,
+        "_uploads": TABLE,
+        "_shares": TABLE,
         "_listed_as": Codec(
-            lambda table: [[j, one.name, one.commitments, one.upload] for j, one in table.items()],
-            lambda saved: {j: ListedOwner(*fields) for j, *fields in saved},
+            lambda table: {str(j): [one.name, one.commitments, one.upload] for j, one in table.items()},
+            lambda saved: {int(j): ListedOwner(*fields) for j, fields in saved.items()},
         ),
         "_holds": Codec(
-            lambda table: [[i, sorted(held)] for i, held in table.items()], lambda s: {i: set(h) for i, h in s}
+            lambda table: {str(i): sorted(held) for i, held in table.items()},
+            lambda saved: {int(i): set(held) for i, held in saved.items()},
         ),
         "_closed": PLAIN,
         "owners": OWNERS,
-        "_signatures": MAP,
+        "_signatures": TABLE,
         "_certificate": PLAIN,
     }
 
@@ -74,7 +76,7 @@ class RoleServerSharing(ServerSharing):
         self._pods = () if plan.terms is None else plan.terms.pods
         least = plan.parameters.least_owners
         self._least_owners = least if plan.terms is None else max(least, plan.terms.least_owners)
-        self._uploads: dict[int, bytes] = {}  # packed, until the list says whose count
+        self._uploads: dict[int, bytes | Shelved] = {}  # packed, until the list says whose count
         self._shares: dict[int, bytes] = {}  # commitments and envelopes, for holders that get their role's key late
         self._listed_as: dict[int, ListedOwner] = {}
         self._holds: dict[int, set[int]] = {}
@@ -179,7 +181,7 @@ class RoleServerSharing(ServerSharing):
     def _take(self, sender: int, message: Message, shares: Shares) -> Mapping[str, bytes]:
         if set(shares.commitments.digests) != {seed_purpose(role) for role in range(self._roles.n_roles)}:
             raise MessageRefused(f"the shares of {message.sender!r} must commit to one seed per role: they do not")
-        self._uploads[sender] = self._upload_of(message, shares)
+        self._uploads[sender] = self._session.shelf(self._upload_of(message, shares))
         upload = sealed.digest_of([message.attachment])
         self._listed_as[sender] = ListedOwner(message.sender, shares.commitments.digest, upload)
         return {}
@@ -298,7 +300,7 @@ class RoleServerSharing(ServerSharing):
         ring, p = self._session.ring, self._plan.parameters
         triangle, constant = ring.zeros(p.triangle_length), ring.zeros(p.constant_length)
         for j in sorted(covered):
-            self._add_upload(triangle, constant, self._uploads[j])
+            self._add_upload(triangle, constant, taken_down(self._uploads[j]))
         self._uploads = {}
         self._offset_by(triangle, constant)
 
