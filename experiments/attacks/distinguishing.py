@@ -157,7 +157,7 @@ def _broken(scheme: SharingScheme, fault: Fault) -> SharingScheme:
 
     def unmasked(self: Any, digest: bytes, count: int) -> Planes:
         self.masked = getattr(self, "masked", 0) + 1
-        mask: Planes = masked.mask(self, digest, count) if self.masked == 1 else self._session.ring.zeros(count)
+        mask: Planes = masked.mask(self, digest, count) if self.masked == 1 else self._session.agreed.ring.zeros(count)
         return mask
 
     def repeated(self: Any, digest: bytes, count: int) -> Planes:

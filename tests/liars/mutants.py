@@ -309,7 +309,7 @@ class AnswersByTiles(Party):
     def _by_tiles(self, update: Update, digest: bytes) -> NDArray[Any]:
         del digest
         session, matrix = self.machine._session, self.machine.sharing.answer_matrix
-        ring, blocks = session.ring, session.agreed.answer_rows.blocks
+        ring, blocks = session.agreed.ring, session.agreed.answer_rows.blocks
         e = ring.unpack(update.packed, blocks.size, session.agreed.parameters.n_outputs)
         columns = [blocks.rows(block) for block in range(blocks.count)]
         tiles = [ring.product(matrix[:, :, one], e[:, one]).reshape(len(ring.primes), -1) for one in columns]

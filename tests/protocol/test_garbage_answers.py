@@ -31,7 +31,7 @@ def spoil(device: Device, epochs: Iterable[int]) -> None:
 
     def change(update: Update, planes: Planes) -> None:
         if update.epoch in epochs:
-            for k, prime in enumerate(device._session.ring.primes):
+            for k, prime in enumerate(device._session.agreed.ring.primes):
                 for x in range(planes.shape[1]):
                     planes[k, x] = oracle.centred(int(planes[k, x]) + 12345 + 6789 * (x + k), prime)
 

@@ -50,7 +50,7 @@ class StopsAtALateVerdict(ServerEpochs):
         session, last = self._session, self.last
         if last is None or (answer.epoch, answer.update_digest) != (last.number, last.update_digest):
             return
-        planes = session.ring.unpack(answer.packed, session.parameters.answer_length(answer.epoch))
+        planes = session.agreed.ring.unpack(answer.packed, session.parameters.answer_length(answer.epoch))
         last.take_late(session.agreed, sender, planes)
         verdict = judge(self._code, last.projected)
         used = [session.agreed.names[i] for i in verdict.liars if i in last.used]

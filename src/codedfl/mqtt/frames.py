@@ -242,26 +242,22 @@ def reply_envelope(number: str, reply: Reply, cargo: Cargo) -> Envelope:
 
 def read_reply(body: bytes, fetched: Mapping[bytes, bytes]) -> Reply:
     """What a device replied; whatever is not well-formed counts as no reply. Raises ``Missing`` as ``read_call``."""
-    contents = _Contents(fetched)
     try:
-        reply = _read_reply(unpack_list(body, "a reply", depth=4), contents)
+        raw, contents = unpack_list(body, "a reply", depth=4), _Contents(fetched)
+        kind = raw[0] if raw else None
+        if kind == "introduction":
+            _, name, public, signature = check_types(raw, (str, str, bytes, bytes), "an introduction")
+            return Introduction(name, public, signature)
+        if kind == "refused":
+            _, reason = check_types(raw, (str, str), "a refusal")
+            return Refused(reason[:_MOST_TEXT])
+        if kind != "parcel":
+            return Failed(f"a reply must be of a known kind, got {str(kind)[:40]!r}")
+        parcel = _read_parcel(raw[1:], contents)
         contents.require_all()
     except MessageRefused as error:
         return Failed(str(error))
-    return reply
-
-
-def _read_reply(raw: list[Any], contents: _Contents) -> Reply:
-    kind = raw[0] if raw else None
-    if kind == "introduction":
-        _, name, public, signature = check_types(raw, (str, str, bytes, bytes), "an introduction")
-        return Introduction(name, public, signature)
-    if kind == "refused":
-        _, reason = check_types(raw, (str, str), "a refusal")
-        return Refused(reason[:_MOST_TEXT])
-    if kind == "parcel":
-        return _read_parcel(raw[1:], contents)
-    raise MessageRefused(f"a reply must be of a known kind, got {str(kind)[:40]!r}")
+    return parcel
 
 
 def _parcel(parcel: Parcel, cargo: Cargo) -> list[Any]:

@@ -111,7 +111,7 @@ class MqttPost:
 
     def nodes(self) -> set[int]:
         """See ``Post``; a device that left counts as here until its last reply was pulled."""
-        self._take_events(0.0)
+        self.wait(0.0)
         self._leaving = {node: number for node, number in self._leaving.items() if number in self._replies}
         return {*self._nodes, *self._leaving}
 
@@ -121,38 +121,27 @@ class MqttPost:
 
     def push(self, calls: list[tuple[int, Call]]) -> list[str | None]:
         """See ``Post``."""
-        return [self._push(node, call) for node, call in calls]
+        numbers: list[str | None] = []
+        for number_of_node, call in calls:
+            node = self._nodes.get(number_of_node)
+            if node is not None:
+                node.number, node.offer, node.body = f"{self._prefix}-{next(self._numbers)}", Offer(), None
+                node.fetches = False
+                node.nudge_at, node.nudges = self._clock() + NUDGE_SECONDS[0], 0
+                self._nudge_at = min(self._nudge_at, node.nudge_at)
+                self._send(node.device, call_envelope(node.number, call, node.offer.cargo))
+            numbers.append(None if node is None else node.number)
+        return numbers
 
     def pull(self, numbers: set[str]) -> list[tuple[str, Reply]]:
         """See ``Post``."""
-        self._take_events(0.0)
+        self.wait(0.0)
         found = [(number, self._replies.pop(number)) for number in list(self._replies) if number in numbers]
         self._replies.clear()  # nobody asks for these any more
         return found
 
     def wait(self, seconds: float) -> None:
-        """See ``Post``."""
-        self._take_events(seconds)
-
-    # -- calls
-
-    def _push(self, number_of_node: int, call: Call) -> str | None:
-        node = self._nodes.get(number_of_node)
-        if node is None:
-            return None
-        node.number, node.offer, node.body = f"{self._prefix}-{next(self._numbers)}", Offer(), None
-        node.fetches = False
-        node.nudge_at, node.nudges = self._clock() + NUDGE_SECONDS[0], 0
-        self._nudge_at = min(self._nudge_at, node.nudge_at)
-        self._send(node.device, call_envelope(node.number, call, node.offer.cargo))
-        return node.number
-
-    def _send(self, device: str, frame: Frame) -> None:
-        self._link.publish(topics.inbox(self._study, device), pack_frame(frame))
-
-    # -- what comes in
-
-    def _take_events(self, seconds: float) -> None:
+        """See ``Post``; takes what has come in, and asks for what it refers to."""
         for event in self._link.events(seconds):
             if isinstance(event, Connected):
                 self._link.subscribe(topics.presence(self._study, "+"), topics.outbox(self._study, "+"))
@@ -164,9 +153,16 @@ class MqttPost:
                 self._take_presence(topics.device_of(event.topic), event.payload)
             else:
                 self._take_frame(topics.device_of(event.topic), event.payload)
-        self._ask()
+        if self._fetcher:
+            for device, fetch in self._fetcher.requests(self._clock(), self._awaits):
+                self._send(device, fetch)
         if self._clock() >= self._nudge_at:
             self._nudge()
+
+    def _send(self, device: str, frame: Frame) -> None:
+        self._link.publish(topics.inbox(self._study, device), pack_frame(frame))
+
+    # -- what comes in
 
     def _nudge(self) -> None:
         """A broker may drop what it has no room for: ask those who have been silent for long."""
@@ -178,11 +174,6 @@ class MqttPost:
                 self._send(node.device, Nudge(node.number))
         waiting = [node.nudge_at for node in self._nodes.values() if node.number and node.body is None]
         self._nudge_at = min(waiting, default=float("inf"))
-
-    def _ask(self) -> None:
-        if self._fetcher:
-            for device, fetch in self._fetcher.requests(self._clock(), self._awaits):
-                self._send(device, fetch)
 
     def _awaits(self, device: str) -> bool:
         """Whether a reply of it waits for what it refers to; else what is here of an earlier one rests."""

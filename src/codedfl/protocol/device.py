@@ -106,7 +106,7 @@ class Device:
     @property
     def run(self) -> bytes:
         """The id of the run that this device was invited to; empty before."""
-        return b"" if self._session.invitation is None else self._session.run
+        return b"" if self._session.invitation is None else self._session.invited.run
 
     @property
     def invited(self) -> bool:

@@ -61,7 +61,7 @@ class DeviceEpochs:
         shows_more = bool(update.packed) and question not in self.questions
         if shows_more and len(self.questions) >= most - 1:
             raise MessageRefused(f"at most {most} different updates were agreed on, got one more")
-        answer = Answer(update.epoch, digest, session.ring.pack(self._answer(update, digest))).encode()
+        answer = Answer(update.epoch, digest, session.agreed.ring.pack(self._answer(update, digest))).encode()
         self.last_answer = (update.epoch, digest, answer)
         if shows_more:
             self.questions = [*self.questions, question]
@@ -71,7 +71,7 @@ class DeviceEpochs:
 
     def _answer(self, update: Update, digest: bytes) -> Planes:
         """What this device says to the update whose body has this digest."""
-        ring, p, sharing = self._session.ring, self._session.agreed.parameters, self._sharing
+        ring, p, sharing = self._session.agreed.ring, self._session.agreed.parameters, self._sharing
         assert sharing.answer_matrix is not None and sharing.answer_constant is not None
         numbers = sharing.answer_constant
         if update.packed:

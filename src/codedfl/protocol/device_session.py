@@ -7,7 +7,6 @@ from typing import ClassVar
 from codedfl.crypto import sealed
 from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.exact.ring import Ring
 from codedfl.protocol.agreement import Agreement, Invitation
 from codedfl.protocol.events import Outbox
 from codedfl.protocol.messages import MAX_NAME, SERVER, Kind, Message, name_length
@@ -65,14 +64,6 @@ class DeviceSession:
         return self.key
 
     @property
-    def run(self) -> bytes:
-        return self.invited.run
-
-    @property
-    def ring(self) -> Ring:
-        return self.agreed.ring
-
-    @property
     def position(self) -> int:
         return self.agreed.position(self.name)
 
@@ -91,7 +82,7 @@ class DeviceSession:
         self.send(header.with_body(self.seal(self.invited.server_key, header, plaintext)))
 
     def to_server(self, kind: Kind, body: bytes = b"", attachment: bytes = b"") -> Message:
-        return Message(kind, self.run, self.agreed.hash, self.name, SERVER, body, attachment)
+        return Message(kind, self.invited.run, self.agreed.hash, self.name, SERVER, body, attachment)
 
     def seal(self, receiver: bytes, header: Message, plaintext: bytes) -> bytes:
         return sealed.seal(self.sealing, receiver, header.context(), plaintext, self.random_bytes)
@@ -99,5 +90,5 @@ class DeviceSession:
     def seal_for(self, position: int, plaintext: bytes, kind: Kind = Kind.SHARE) -> bytes:
         """An envelope for another device, which the server relays."""
         agreed = self.agreed
-        header = Message(kind, self.run, agreed.hash, self.name, agreed.names[position])
+        header = Message(kind, self.invited.run, agreed.hash, self.name, agreed.names[position])
         return self.seal(agreed.members[position].run_key, header, plaintext)

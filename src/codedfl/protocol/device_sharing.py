@@ -95,7 +95,7 @@ class DeviceSharing(ABC):
     def mask(self, digest: bytes, count: int) -> Planes:
         """What is added to an answer of ``count`` numbers to the update with this digest."""
         del digest
-        return self._session.ring.zeros(count)
+        return self._session.agreed.ring.zeros(count)
 
     def answered(self, update: Update) -> None:  # noqa: B027  # a scheme may have nothing to do
         """An update was answered."""
@@ -170,7 +170,7 @@ class DeviceSharing(ABC):
         return self._session.agreed.blocks_of(self._session.position)
 
     def _start_sums(self) -> None:
-        rows, ring = self._session.agreed.answer_rows, self._session.ring
+        rows, ring = self._session.agreed.answer_rows, self._session.agreed.ring
         pieces = rows.gram_pieces(self._kept), rows.constant_pieces(self._kept)
         self.gram_sum, self.constant_sum = (ring.zeros(max(one.stop for one in found.values())) for found in pieces)
 
@@ -179,7 +179,7 @@ class DeviceSharing(ABC):
         assert self.gram_sum is not None and self.constant_sum is not None
         rows, kept = self._session.agreed.answer_rows, self._kept
         self.answer_constant = rows.first_answer(self.constant_sum, self.gram_sum, kept)
-        self.answer_matrix = rows.matrix(self._session.ring, self.gram_sum, kept)
+        self.answer_matrix = rows.matrix(self._session.agreed.ring, self.gram_sum, kept)
         self.gram_sum = self.constant_sum = None
         self._session.outbox.tell(SecretsForgotten())
 
@@ -257,8 +257,10 @@ class CodedDeviceSharing(DeviceSharing):
         """Zero-sum: it cancels among the answers to this very update."""
         session, agreed = self._session, self._session.agreed
         if not agreed.parameters.masks:
-            return session.ring.zeros(count)
-        return combined_mask(session.ring, agreed.code, session.position, self.mask_seeds, session.run, digest, count)
+            return session.agreed.ring.zeros(count)
+        return combined_mask(
+            session.agreed.ring, agreed.code, session.position, self.mask_seeds, session.invited.run, digest, count
+        )
 
     def forget(self) -> None:
         super().forget()
@@ -267,4 +269,4 @@ class CodedDeviceSharing(DeviceSharing):
 
 def bulk_context(session: DeviceSession, sender: str) -> bytes:
     """What another device's bulk is authenticated with."""
-    return Message(Kind.SHARES, session.run, session.agreed.hash, sender, SERVER).context()
+    return Message(Kind.SHARES, session.invited.run, session.agreed.hash, sender, SERVER).context()

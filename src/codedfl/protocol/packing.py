@@ -16,6 +16,10 @@ from codedfl.errors import MessageRefused
 MOST_OBJECTS = 2**19  # an agreement of 2^16 - 1 devices has fewer
 _ERRORS = (ValueError, msgpack.UnpackException, UnicodeDecodeError, TypeError)
 
+# First bytes of msgpack's lists and tables: short ones, then those with a length of 16 or 32 bits.
+_LISTS = frozenset([*range(0x90, 0xA0), 0xDC, 0xDD])
+_TABLES = frozenset([*range(0x80, 0x90), 0xDE, 0xDF])
+
 
 def unpack_bounded(data: bytes, what: str, depth: int, most: int = MOST_OBJECTS) -> Any:
     """What is packed in ``data``, if it is well-formed, has at most ``most`` objects and is no deeper than ``depth``.
@@ -51,11 +55,11 @@ class _Reader:
         self._left -= 1
         place = self._unpacker.tell()
         first = self._data[place] if place < len(self._data) else 0
-        if _is_list(first):
+        if first in _LISTS:
             length = self._unpacker.read_array_header()
             self._enter(depth, length, "list")
             return [self._next(depth - 1) for _ in range(length)] if length else []
-        if _is_table(first):
+        if first in _TABLES:
             length = self._unpacker.read_map_header()
             self._enter(depth, 2 * length, "dict")
             return {self._key(): self._next(depth - 1) for _ in range(length)}
@@ -77,11 +81,3 @@ class _Reader:
 
     def _too_many(self) -> MessageRefused:
         return MessageRefused(f"{self._what} must hold at most {self._most} values, got more")
-
-
-def _is_list(first: int) -> bool:
-    return 0x90 <= first <= 0x9F or first in (0xDC, 0xDD)
-
-
-def _is_table(first: int) -> bool:
-    return 0x80 <= first <= 0x8F or first in (0xDE, 0xDF)

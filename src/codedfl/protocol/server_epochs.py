@@ -116,14 +116,14 @@ class ServerEpochs:
         """Broadcast e. The first epoch has e = 0 and asks for the constant, which is needed once only."""
         session = self._session
         session.epoch += 1
-        update = question.update(session.ring, session.epoch).encode()
+        update = question.update(session.agreed.ring, session.epoch).encode()
         self.current = Epoch(session.epoch, question, hashlib.sha256(update).digest(), interrupted)
         session.outbox.tell(EpochStarted(session.epoch))
         session.broadcast(Kind.UPDATE, update, tuple(self.asked))
 
     def send_update(self, receivers: tuple[str, ...]) -> None:
         """The current update once more, or for late comers."""
-        update = self.current.question.update(self._session.ring, self._session.epoch)
+        update = self.current.question.update(self._session.agreed.ring, self._session.epoch)
         self._session.broadcast(Kind.UPDATE, update.encode(), receivers)
 
     # -- taking answers
@@ -146,7 +146,7 @@ class ServerEpochs:
         if sender in epoch.answers:
             session.ignore(message, "repeated answer")
             return
-        epoch.answers[sender] = session.ring.unpack(answer.packed, epoch.answer_length(session.agreed, sender))
+        epoch.answers[sender] = session.agreed.ring.unpack(answer.packed, epoch.answer_length(session.agreed, sender))
         session.outbox.tell(Answered(message.sender, epoch.number, message.size))
         self._settle()
 
@@ -206,7 +206,9 @@ class ServerEpochs:
         session, sharing, question = self._session, self._sharing, self.current.question
         assert sharing.offset_matrix is not None
         constant = sharing.offset_constant if question.constant else None
-        total = without_offset(session.ring, decoded, constant, sharing.offset_matrix, question.integers, sharing.sign)
+        total = without_offset(
+            session.agreed.ring, decoded, constant, sharing.offset_matrix, question.integers, sharing.sign
+        )
         return read_total(session.agreed, question, total, len(sharing.owner_names))
 
     def _wrong_answers(self, verdict: Verdict) -> WrongAnswers:
@@ -236,7 +238,7 @@ class ServerEpochs:
         session, last, code = self._session, self.last, self._code
         if last is None or (answer.epoch, answer.update_digest) != (last.number, last.update_digest):
             return
-        planes = session.ring.unpack(answer.packed, last.answer_length(session.agreed, sender))
+        planes = session.agreed.ring.unpack(answer.packed, last.answer_length(session.agreed, sender))
         if sender in last.projected or sender in self._refuted:
             return
         last.take_late(session.agreed, sender, planes)

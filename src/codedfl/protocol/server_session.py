@@ -9,7 +9,6 @@ from codedfl.crypto import sealed
 from codedfl.crypto.pads import RUN_ID_BYTES
 from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.errors import MessageRefused
-from codedfl.exact.ring import Ring
 from codedfl.protocol.agreement import Agreement, Invitation, Parameters
 from codedfl.protocol.device_session import AGREEMENT, RUN_KEY
 from codedfl.protocol.events import Outbox
@@ -75,10 +74,6 @@ class ServerSession:
     @property
     def agreement_hash(self) -> bytes:
         return self.agreement.hash if self.agreement else b""
-
-    @property
-    def ring(self) -> Ring:
-        return self.agreed.ring
 
     @property
     def sealing(self) -> RunKey:

@@ -183,12 +183,12 @@ class ServerSharing(ABC):
 
     def _checked_length(self, upload: bytes) -> bytes:
         p = self._session.parameters
-        self._session.ring.check_packed_length(upload, p.triangle_length + p.constant_length)
+        self._session.agreed.ring.check_packed_length(upload, p.triangle_length + p.constant_length)
         return upload
 
     def _add_upload(self, triangle: Planes, constant: Planes, upload: bytes) -> None:
         """Add a packed upload to the two sums."""
-        ring = self._session.ring
+        ring = self._session.agreed.ring
         view, split = memoryview(upload), self._session.parameters.triangle_length * ring.bytes_per_number
         ring.add_scaled_packed(triangle, [[1]] * len(ring.primes), [view[:split]])
         ring.add_scaled_packed(constant, [[1]] * len(ring.primes), [view[split:]])
@@ -197,7 +197,7 @@ class ServerSharing(ABC):
         """What the answers are off by, from the sums of a triangle and of a constant part."""
         rows = self._session.agreed.answer_rows
         self.offset_constant = np.concatenate([constant, triangle], axis=1) if rows.whole else constant
-        self.offset_matrix = rows.matrix(self._session.ring, triangle, rows.all)
+        self.offset_matrix = rows.matrix(self._session.agreed.ring, triangle, rows.all)
 
     def take_ready(self, message: Message) -> bool:
         """A device can answer from now on; False if it said so before."""

@@ -62,7 +62,7 @@ class KeysDeviceSharing(CodedDeviceSharing):
         code, position = self._session.agreed.code, self._session.position
         self._start_sums()
         assert self.gram_sum is not None and self.constant_sum is not None
-        ring = self._session.ring
+        ring = self._session.agreed.ring
         coefficients, seeds = code.coefficients(position), [self._pad_seeds[j] for j in code.row_support(position)]
         pads.add_expanded(ring, self.gram_sum, coefficients, seeds, GRAM)
         pads.add_expanded(ring, self.constant_sum, coefficients, seeds, CONSTANT)
@@ -90,7 +90,7 @@ class KeysServerSharing(CodedServerSharing):
         self._constant_sum: Planes | None = None
 
     def open(self) -> None:
-        ring, p = self._session.ring, self._session.parameters
+        ring, p = self._session.agreed.ring, self._session.parameters
         self._gram_sum, self._constant_sum = ring.zeros(p.triangle_length), ring.zeros(p.constant_length)
 
     def _take(self, sender: int, message: Message, shares: Shares) -> Mapping[str, bytes]:

@@ -90,7 +90,7 @@ class PaddedServerSharing(CodedServerSharing):
 
     def open(self) -> None:
         session, agreed, p = self._session, self._session.agreed, self._session.parameters
-        ring, seeds = session.ring, [session.random_bytes(SEED_BYTES) for _ in agreed.names]
+        ring, seeds = session.agreed.ring, [session.random_bytes(SEED_BYTES) for _ in agreed.names]
         ones = [[1] * len(seeds)] * len(ring.primes)
         triangle, constant = ring.zeros(p.triangle_length), ring.zeros(p.constant_length)
         pads.add_expanded(ring, triangle, ones, seeds, GRAM)

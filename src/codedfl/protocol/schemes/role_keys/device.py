@@ -275,7 +275,7 @@ class RoleDeviceSharing(DeviceSharing):
             (self.gram_sum, rows.gram_pieces(self._kept), GRAM),
             (self.constant_sum, rows.constant_pieces(self._kept), CONSTANT),
         ):
-            pads.add_pieces(session.ring, total, pieces, [(sign, seed)], label)
+            pads.add_pieces(session.agreed.ring, total, pieces, [(sign, seed)], label)
 
     def _report(self) -> None:
         """When all seeds are here; after a roll call, whenever one more is."""

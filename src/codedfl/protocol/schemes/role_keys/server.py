@@ -297,7 +297,7 @@ class RoleServerSharing(ServerSharing):
 
     def _sum_uploads(self, covered: Collection[int]) -> None:
         """Over the listed owners; single uploads are forgotten."""
-        ring, p = self._session.ring, self._plan.parameters
+        ring, p = self._session.agreed.ring, self._plan.parameters
         triangle, constant = ring.zeros(p.triangle_length), ring.zeros(p.constant_length)
         for j in sorted(covered):
             self._add_upload(triangle, constant, taken_down(self._uploads[j]))
