@@ -15,9 +15,12 @@ from approved_studies import NAMES, same_findings, studies, tables
 from codedfl.analyses.analysis import NotFound
 from codedfl.analyses.driving import TOTAL_FILE, read_total
 from codedfl.analyses.study_analysis import StudyFindings, refit
+from codedfl.analyses.study_plan import prepared_layout
 from codedfl.contract.study import SubModel
 from codedfl.data.model import TrainedModel
 from codedfl.engine.study_run import MODEL_FILE, RESULT_FILE
+from codedfl.protocol.contribution import OnRing
+from codedfl.protocol.prepared_pad import UploadPad
 from codedfl.report.study_files import RESULT_PAGE
 from codedfl.statistics.statistic import Ask
 from totals import total_of
@@ -72,6 +75,26 @@ def test_what_is_written_says_all_that_was_found(tmp_path: Path):
 def test_a_study_with_helpers_is_its_rehearsal(tmp_path: Path):
     fleet = fleet_of("rbf", tmp_path / "x", helpers=("helper-0", "helper-1"))
     check_same(fleet, fleet.serve())
+
+
+def test_rows_are_dealt_out_as_the_study_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The server deals them out, the model is that of one block, and the prepared pads fit."""
+    dealt: set[tuple[int, int]] = set()
+    padded = UploadPad.padded
+
+    def noted(pad: UploadPad, own: OnRing) -> bytes:
+        dealt.add((pad.layout.rows.blocks.size, pad.layout.rows.blocks.count))
+        return padded(pad, own)
+
+    monkeypatch.setattr(UploadPad, "padded", noted)
+    fleet = fleet_of("rbf", tmp_path / "x", row_blocks=2)
+    fleet.broker.advance(5.0, lambda: False)
+    check_same(fleet, fleet.serve())
+    layout = prepared_layout(fleet.of.study, fleet.of.roster)
+    assert layout is not None and layout.rows.blocks.count == 2
+    assert dealt == {(1, 1), (layout.rows.blocks.size, 2)}
+    whole = fleet_of("rbf", tmp_path / "y").of.rehearsed()
+    assert np.array_equal(fleet.of.rehearsed().model.theta, whole.model.theta)
 
 
 # -- whatever happens on the way

@@ -140,6 +140,7 @@ class StudyRun:
             holders=names[: self._n_holders(len(names))],
             helpers=frozenset(self.roster.helpers) & set(names),
             terms=self.terms,
+            blocks=self.study.row_blocks,
         )
 
     def _n_holders(self, n_devices: int) -> int:

@@ -70,6 +70,8 @@ class Study:
         sums, so that coefficients are those within sites and no site's mean is shown.
     colluders: z, the number of devices that may help the server without learning more than the totals over pods.
     holders: how many devices hold seeds and answer; None is all up to 50, then a dozen per role.
+    row_blocks: K, in how many blocks the rows of X'X are dealt out among the holders of a role where products are asked
+        for; the server takes fewer where features or holders are fewer. The model is the same with any.
     roster, server_key: SHA-256 of the roster's meaning and the server's public key, both in hex; "" is for rehearsals
         only.
     smallest_cell: levels, gaps and products of levels that fewer rows of a device have are told as something commoner
@@ -122,6 +124,7 @@ class Study:
     site_effects: bool = False
     colluders: int = 1
     holders: int | None = None
+    row_blocks: int = 1
     roster: str = ""
     server_key: str = ""
     smallest_cell: int = 5
@@ -190,6 +193,7 @@ class Study:
                 f" total, got {self.least_participants}"
             )
         least = {"colluders": 0, "holders": self.colluders + 1, "least_rows": self.least_alike, "seed": 0}
+        least["row_blocks"] = 1
         ones = ("n_features", "epochs", "max_rows", "max_rows_per_device", "edition", "smallest_cell", "points")
         for name, lowest in {**dict.fromkeys(ones, 1), **least}.items():
             value = getattr(self, name)

@@ -145,7 +145,7 @@ class Rehearsed:
             self.seconds, self.epochs = before + seconds, self.epochs + 1
             on_epoch(epoch, self.seconds)
 
-        scheme = RoleKeys(self.study.colluders, len(plan.holders))
+        scheme = RoleKeys(self.study.colluders, len(plan.holders), blocks=plan.blocks_among(len(plan.holders)))
         when = timing(scheme, shape, rng)
         model = run_in_virtual_time(server, devices, when, on_epoch=ended, gone=gone, watch=watch)
         self.owners[ask.statistic] = sorted(server.owner_names)
