@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from codedfl.crypto.pads import SegmentExpander
+from codedfl.protocol.device import Device
+from codedfl.protocol.events import Turn
+from codedfl.protocol.messages import Kind
 
 
 class Count:
@@ -32,3 +35,22 @@ def counted_expansions() -> Iterator[Count]:
 
             patch.setattr(SegmentExpander, use, counting)
         yield count
+
+
+@contextmanager
+def counted_uploads() -> Iterator[list[tuple[str, int, int]]]:
+    """Of every upload in this process: who made it, its size, and the segments expanded in its turn."""
+    found: list[tuple[str, int, int]] = []
+    receive = Device.receive
+    with counted_expansions() as count, pytest.MonkeyPatch.context() as patch:
+
+        def counting(device: Device, data: bytes, bulk: bytes = b"") -> Turn:
+            before = count.segments
+            turn = receive(device, data, bulk)
+            for outgoing in turn.outgoing:
+                if outgoing.kind is Kind.SHARES:
+                    found.append((device.name, len(outgoing.message.attachment), count.segments - before))
+            return turn
+
+        patch.setattr(Device, "receive", counting)
+        yield found

@@ -15,7 +15,7 @@ from codedfl.engine.resident_host import ResidentHost
 from codedfl.protocol.messages import Kind, Message
 from codedfl.protocol.prepared_pad import PadLayout, PreparedPads, UploadPad
 from codedfl.statistics.statistic import Ask
-from expansions import counted_expansions
+from expansions import counted_uploads
 
 pytestmark = pytest.mark.usefixtures("no_power_cuts")
 NAME = "clinic-0"
@@ -64,9 +64,9 @@ def test_seeds_are_in_memory_only_until_they_are_used(tmp_path: Path):
     assert len(seeds) == 2
     run.until_step(Kind.ROLE_KEYS, NAME)
     assert not any(seed in content for seed in seeds for content in memory_of(of, NAME).values())
-    with counted_expansions() as count:
-        upload(run)
-    assert count.segments == 0
+    with counted_uploads() as uploads:
+        sent = upload(run)
+    assert (NAME, len(sent.attachment), 0) in uploads
     assert prepared_seeds(host) == []
     host.prepare()
     assert prepared_seeds(host) == [], "a run is going on"
