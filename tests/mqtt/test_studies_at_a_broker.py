@@ -18,6 +18,7 @@ from codedfl.analyses.study_analysis import StudyFindings, refit
 from codedfl.analyses.study_plan import prepared_layout
 from codedfl.contract.study import SubModel
 from codedfl.data.model import TrainedModel
+from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.study_run import MODEL_FILE, RESULT_FILE
 from codedfl.protocol.contribution import OnRing
 from codedfl.protocol.prepared_pad import UploadPad
@@ -95,6 +96,23 @@ def test_rows_are_dealt_out_as_the_study_says(tmp_path: Path, monkeypatch: pytes
     assert dealt == {(1, 1), (layout.rows.blocks.size, 2)}
     whole = fleet_of("rbf", tmp_path / "y").of.rehearsed()
     assert np.array_equal(fleet.of.rehearsed().model.theta, whole.model.theta)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_device_may_die_where_rows_are_dealt_out(tmp_path: Path, name: str):
+    """For all of training, whoever it is: the holder of its role that keeps all rows stands in. It is back to score."""
+    fleet = fleet_of("rbf", tmp_path / "x", row_blocks=2)
+
+    class Watch(RunWatch):
+        def ended(self, epoch: int, score: float | None) -> None:
+            if epoch == 2:
+                fleet.kill(name)
+            elif epoch == fleet.of.study.epochs:
+                assert name not in fleet.devices
+                fleet.start(name)
+            super().ended(epoch, score)
+
+    check_same(fleet, fleet.serve(watch=Watch()))
 
 
 # -- whatever happens on the way

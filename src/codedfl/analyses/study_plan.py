@@ -141,6 +141,7 @@ class StudyRun:
             helpers=frozenset(self.roster.helpers) & set(names),
             terms=self.terms,
             blocks=self.study.row_blocks,
+            reserve=int(self.study.row_blocks > 1),  # on real machines the only holder of a cell may die
         )
 
     def _n_holders(self, n_devices: int) -> int:

@@ -71,7 +71,8 @@ class Study:
     colluders: z, the number of devices that may help the server without learning more than the totals over pods.
     holders: how many devices hold seeds and answer; None is all up to 50, then a dozen per role.
     row_blocks: K, in how many blocks the rows of X'X are dealt out among the holders of a role where products are asked
-        for; the server takes fewer where features or holders are fewer. The model is the same with any.
+        for; the server takes fewer where features or holders are fewer. The model is the same with any. Above 1 one
+        holder per role keeps all rows: it stands in for whoever dies.
     roster, server_key: SHA-256 of the roster's meaning and the server's public key, both in hex; "" is for rehearsals
         only.
     smallest_cell: levels, gaps and products of levels that fewer rows of a device have are told as something commoner

@@ -145,7 +145,9 @@ class Rehearsed:
             self.seconds, self.epochs = before + seconds, self.epochs + 1
             on_epoch(epoch, self.seconds)
 
-        scheme = RoleKeys(self.study.colluders, len(plan.holders), blocks=plan.blocks_among(len(plan.holders)))
+        blocks = plan.blocks_among(len(plan.holders))
+        reserve = plan.reserve if blocks > 1 else 0
+        scheme = RoleKeys(self.study.colluders, len(plan.holders), blocks=blocks, reserve=reserve)
         when = timing(scheme, shape, rng)
         model = run_in_virtual_time(server, devices, when, on_epoch=ended, gone=gone, watch=watch)
         self.owners[ask.statistic] = sorted(server.owner_names)
