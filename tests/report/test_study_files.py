@@ -21,6 +21,7 @@ from codedfl.analyses.scoring import ClassScore
 from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.analyses.survival import Curve, SurvivalFinding
 from codedfl.analyses.table_one import DescribedLevels, DescribedNumber, TableOneFinding
+from codedfl.contract.models import LogisticModel
 from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
 from codedfl.contract.words import few_words
@@ -184,6 +185,16 @@ def test_classes_are_drawn_without_small_counts(tmp_path: Path):
     few = replace(findings, score=ClassScore.of([40, 3, 0, 57, *[4] * 20], 2, smallest_cell=5))
     text = write_results(tmp_path, study, few, OWNERS).read_text()
     assert "ROC curve are withheld" in text and "Calibration" not in text and "as yes" not in text
+
+
+@pytest.mark.parametrize(("held_out", "rows"), [(0.0, "the rows of the fit, which flatters"), (0.4, "held-out rows")])
+def test_a_score_says_whether_its_rows_were_held_out(held_out: float, rows: str):
+    """A logistic model without held-out rows is scored on those it was fitted to, and nobody may take it for better."""
+    classes, model = ClassTarget("long", ("no", "yes")), LogisticModel("odds", ("age",))
+    study, findings = stays(classes, held_out=held_out, models=(model,), most_clipped=0.1)
+    (odds,) = findings.models
+    assert f"<h2>odds: Score on {rows}</h2>" in study_page(result_json(study, findings, OWNERS))
+    assert any(("held-out rows" if held_out else "900 rows of the fit") in line for line in odds.lines())
 
 
 def test_few_gaps_are_said_only_where_there_are_some():

@@ -162,7 +162,8 @@ class GlmFinding:
             for chance, rows, share in self.score.shown_calibration() or ()
         ]
         why = [self.score.withheld] if self.score.withheld else []
-        return [f"accuracy {self.score.shown_accuracy()} on {self.score.rows} rows{area}", *bands, *why]
+        rows = f"{self.score.rows} held-out rows" if self.score.held_out else f"the {self.score.rows} rows of the fit"
+        return [f"accuracy {self.score.shown_accuracy()} on {rows}{area}", *bands, *why]
 
 
 @register_analysis(LogisticModel.kind)
@@ -199,7 +200,7 @@ def _calibration(
     if max(map(abs, predictor_range(totals.final, _final(totals, model), beta))) > model.bound:
         return None, "the last step went beyond the bound"
     counts: list[int] = yield totals.ask("calibration", model, beta)
-    return ClassScore.of(counts, 2, study.smallest_cell), ""
+    return ClassScore.of(counts, 2, study.smallest_cell, held_out=bool(study.held_out)), ""
 
 
 def check_cells(totals: Totals, model: StudyModel) -> Generator[Ask, Any, None]:

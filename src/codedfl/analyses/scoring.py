@@ -46,6 +46,7 @@ class ClassScore:
         joined until each class has no row or at least ``smallest_cell`` of them. None for more classes.
     withheld: why neither the confusion matrix nor calibration nor ROC curve may be shown: where one count of the matrix
         is small, the others and any rates by class would give it back. Empty where they may.
+    held_out: whether the rows were kept out of training; on rows of the fit itself a score flatters.
 
     Examples
     --------
@@ -66,11 +67,12 @@ class ClassScore:
     confusion: Integers
     calibration: tuple[Band, ...] | None
     withheld: str = ""
+    held_out: bool = True
 
     name: ClassVar[str] = "accuracy"
 
     @classmethod
-    def of(cls, counts: Sequence[int], n_classes: int, smallest_cell: int = 1) -> ClassScore:
+    def of(cls, counts: Sequence[int], n_classes: int, smallest_cell: int = 1, *, held_out: bool = True) -> ClassScore:
         """What the total of ``score`` says."""
         expected = n_classes**2 + (2 * BINS if n_classes == 2 else 0)
         if len(counts) != expected or min(counts) < 0:
@@ -89,7 +91,7 @@ class ClassScore:
             errors = errors if rows - errors >= smallest_cell else rows
         accuracy = 1.0 - errors / rows if rows else 0.0
         bands = tuple(_bands(bins, smallest_cell)) if n_classes == 2 and not few else None
-        return cls(rows, accuracy, confusion, bands, _WITHHELD.format(smallest_cell) if few else "")
+        return cls(rows, accuracy, confusion, bands, _WITHHELD.format(smallest_cell) if few else "", held_out)
 
     @property
     def value(self) -> float:
@@ -134,7 +136,7 @@ class ClassScore:
         """For JSON; what is not shown to people is not in it."""
         known: JsonObject = {"rows": self.rows, "accuracy": self.accuracy, "auc": self.auc}
         shown = {"confusion": self.shown_confusion(), "calibration": self.shown_calibration()}
-        return {**known, **shown, "roc": self.roc(), "withheld": self.withheld}
+        return {**known, **shown, "roc": self.roc(), "withheld": self.withheld, "held_out": self.held_out}
 
 
 @dataclass(frozen=True)

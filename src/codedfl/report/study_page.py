@@ -192,7 +192,8 @@ def _score(model: Unchecked, classes: Sequence[object]) -> str:
     score = model.get("score") or {}
     if "confusion" not in score:
         return ""
-    title = ": ".join(filter(None, (model["name"], "Score on held-out rows")))
+    rows = "held-out rows" if score["held_out"] else "the rows of the fit, which flatters"
+    title = ": ".join(filter(None, (model["name"], f"Score on {rows}")))
     if score["withheld"]:
         return f"<h2>{escape(title)}</h2>\n<p>{escape(score['withheld'])}</p>"
     body = [_row((name, *counts)) for name, counts in zip(classes, score["confusion"], strict=True)]
