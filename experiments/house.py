@@ -116,13 +116,13 @@ def fleet_memory() -> tuple[int, int]:
 
 
 def small_table() -> RawTable:
-    """Two columns of 300 rows."""
+    """Two columns of 600 rows: of 60 rows that a device has, too few may be held out, and it refuses then."""
     import numpy as np
 
     from codedfl.data.tables import as_raw_table
 
     rng = np.random.default_rng(0)
-    return as_raw_table({"age": rng.integers(20, 90, 300), "days": rng.integers(1, 30, 300)}, "table.csv")
+    return as_raw_table({"age": rng.integers(20, 90, 600), "days": rng.integers(1, 30, 600)}, "table.csv")
 
 
 def small_text(table: RawTable) -> str:

@@ -77,7 +77,7 @@ tell()
 @pytest.fixture(scope="module")
 def approved(tmp_path_factory: pytest.TempPathFactory) -> LocalStudy:
     rng = np.random.default_rng(0)
-    table = as_raw_table({"age": rng.integers(20, 90, 300), "days": rng.integers(1, 30, 300)}, "table.csv")
+    table = as_raw_table({"age": rng.integers(20, 90, 600), "days": rng.integers(1, 30, 600)}, "table.csv")
     tables = dealt_out(table, 5, rng)
     content = tomllib.loads(study_text(draft_of_table(table, "days", "stays", task="regression")))
     del content["format"]
