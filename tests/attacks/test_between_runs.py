@@ -15,6 +15,7 @@ import pytest
 
 from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.policy import Policy
 from codedfl.contract.roster import Roster
 from codedfl.contract.snapshot import Snapshot, take_snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
@@ -63,7 +64,8 @@ def approved(folder: Path, study: Study, tables: dict[str, RawTable]) -> dict[st
     for name, one in tables.items():
         folders[name] = DeviceFolder(folder / name)
         key = IDENTITIES[name].public
-        approve(study, ROSTER, name, key, one, folders[name], who="Ada", when="today")
+        allowed = Policy(smallest_cell=1)
+        approve(study, ROSTER, name, key, one, folders[name], who="Ada", when="today", policy=allowed)
     return folders
 
 

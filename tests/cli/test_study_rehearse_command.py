@@ -128,7 +128,12 @@ def test_classes_are_shown_with_what_they_were_taken_for(run: Run, clinics: Path
     assert "confusion matrix, calibration and ROC curve are withheld" in few and "true class" not in few
     file, outcome = Path("classes.toml"), Path("outcome.json")
     file.write_text(file.read_text().replace("smallest_cell = 5", "smallest_cell = 1"))
-    shown = run("study", "rehearse", "classes.toml", "--tables", clinics, "--json", outcome).stdout
+    refused = run("study", "rehearse", "classes.toml", "--tables", clinics).stderr
+    assert "smallest_cell must be at least 5 by this device's policy, got 1" in refused
+    Path("policy.toml").write_text("smallest-cell = 1\n")
+    shown = run(
+        "study", "rehearse", "classes.toml", "--tables", clinics, "--policy", "policy.toml", "--json", outcome
+    ).stdout
     told = json.loads(outcome.read_text())
     lines = [line.split() for line in shown.splitlines()]
     at = lines.index(["true", "class", "as", "[m]", "as", "f"])

@@ -33,6 +33,9 @@ NOISY = replace(STUDY, columns=RANGES, noise=Budget(2.0, 3))
     [
         (Policy(), STUDY, ""),
         (Policy(colluders=2), STUDY, "colluders must be at least 2 by this device's policy, got 1"),
+        (Policy(), replace(STUDY, smallest_cell=4),
+         "smallest_cell must be at least 5 by this device's policy, got 4"),
+        (Policy(smallest_cell=1), replace(STUDY, smallest_cell=1), ""),
         (Policy(most_epochs=10), KERNEL, "epochs must be at most 10 by this device's policy, got 11"),
         (Policy(most_epochs=10), STUDY, ""),
         (Policy(most_directions=19), KERNEL,

@@ -52,7 +52,7 @@ class Policy:
     """
 
     colluders: int = 1
-    smallest_cell: int = 1
+    smallest_cell: int = 5
     least_rows: int = 1
     most_epochs: int | None = None
     most_outputs: int | None = None
@@ -166,7 +166,7 @@ def node_policy(node: Mapping[str, Any]) -> Policy:
     Keys are those of ``Policy`` in kebab-case (``KEYS``); 0 stands for no limit. Other keys are left alone.
 
     >>> node_policy({"most-epochs": 20, "colluders": 2})
-    Policy(colluders=2, smallest_cell=1, least_rows=1, most_epochs=20, most_outputs=None, most_directions=None, \
+    Policy(colluders=2, smallest_cell=5, least_rows=1, most_epochs=20, most_outputs=None, most_directions=None, \
 allow_gram=True, most_epsilon=None, most_total_epsilon=None, delta=1e-05, most_honest=None)
     """
     said: dict[str, Any] = {}
