@@ -150,6 +150,14 @@ def test_who_could_be_described_can_take_part():
     assert isinstance(ward, CategoryColumn) and (ward.levels, ward.other) == (("eye", "surgery", "other"), "other")
 
 
+@pytest.mark.parametrize(("devices", "share"), [(3, 0.2), (9, 0.0)])
+def test_rows_too_few_for_a_score_are_not_held_out(devices: int, share: float):
+    """They would be neither trained on nor scored, and no later study could train on them."""
+    _, result = described(describing(stays()), stays())
+    result["owners"] = {"cells": [f"clinic-{i}" for i in range(devices)]}
+    assert draft_from_table_one(result, "", "t").held_out == share
+
+
 def test_a_result_that_is_none_is_refused():
     _, result = described(describing(stays()), stays())
     message = "a column must be one that is described (age, crp, cost, change, ward, days), got 'size'"

@@ -28,6 +28,7 @@ from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, Rows
 
 PARTICIPANTS = 5
+_HELD_OUT = 0.2
 _ROWS = 10_000
 SMALLEST_CELL = 5
 _MOST_STEPS = 1 << 20  # of what a sample has of a column: finer is rarely a unit of record
@@ -37,6 +38,8 @@ _MOST_DECIMALS = 9
 _OFF_GRID = 1e-6  # in steps
 _ROOM = 10  # widths of the sample either side of it
 _OF_ALL = "holds the values of all devices (Table 1) with room; beyond is clipped and counted"
+_WHY_HELD_OUT = "share of each device's rows kept out of training for the score"
+_WHY_NONE = "the devices have too few rows for a score beside this many columns"
 _WIDE = "wide: ten widths of the sample either side, since others have other values; beyond is clipped and counted"
 
 
@@ -84,6 +87,7 @@ class Draft:
     noticed: remarks on the table as a whole.
     describes: whether it is a study that only describes.
     complete_cases: whether rows without a target are left out.
+    held_out: the share of rows that is kept for the score; 0 where it would be too few to be scored.
 
     >>> Draft("stay", (DraftColumn("age", grid=(0.0, 120.0, 1.0)),), DraftColumn("ill", ("no", "yes"))).id is None
     True
@@ -98,6 +102,7 @@ class Draft:
     participants: int = PARTICIPANTS
     describes: bool = False
     complete_cases: bool = False
+    held_out: float = _HELD_OUT
 
     def describing(self) -> Draft:
         """The same for a study that describes: no gap and no unknown name keeps a table out."""
@@ -189,6 +194,7 @@ def draft_from_table_one(
         id_column = None if said["id"] is None else str(said["id"])
         bounds = (int(said["max_rows_per_device"]), id_column, (), int(said["least_participants"]))
         complete_cases = bool(said["complete_cases"])
+        rows, devices = int(of_all["rows"]), max(map(len, result.get("owners", {}).values()), default=0)
         target = target or str(of_all["target"])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, InvalidInput):
@@ -201,7 +207,10 @@ def draft_from_table_one(
     if (goal.grid is None) != (task == "classification") and task is not None:
         raise InvalidInput(f"--task must be as {target!r} was described, got {task}: describe it otherwise first")
     columns = tuple(found[one] for one in chosen)
-    return Draft(name, columns, replace(goal, missing=None), *bounds, complete_cases=complete_cases)
+    # Of a device's rows that are held out at least twice as many as columns are scored; fewer would only be lost.
+    design = sum(1 if one.levels is None else len(one.levels) - 1 for one in columns)
+    held_out = _HELD_OUT if _HELD_OUT * rows >= 2 * (design + 1) * devices else 0.0
+    return Draft(name, columns, replace(goal, missing=None), *bounds, complete_cases=complete_cases, held_out=held_out)
 
 
 def described_quantiles(result: Any) -> dict[str, Floats]:
@@ -355,7 +364,7 @@ def _rest(draft: Draft) -> list[str]:
         ),
         "",
         "[result]",
-        _say("held_out", 0.2, "share of each device's rows kept out of training for the score"),
+        _say("held_out", draft.held_out, _WHY_HELD_OUT if draft.held_out else _WHY_NONE),
         _say("inference", False, "true: standard errors and p values; nothing more leaves for them"),
         _say("most_clipped", 0.0, "share of a column's values beyond its range above which there is no inference"),
         *_logistic(draft),
