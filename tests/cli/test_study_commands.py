@@ -73,7 +73,10 @@ def test_a_study_is_approved_and_remembered(run: Run, contract: Path, clinics: P
     (entry,) = json.loads(ledger.stdout)["approvals"]
     assert (entry["digest"], entry["who"], entry["rows"]) == (digest.hex(), "Ada", 60)
     assert entry["pod"] == ["clinic-0", "clinic-1", "clinic-2"]
-    assert "No bound holds over the 1 run(s) of the ledger" in ledger.stderr
+    assert "No bound holds over the 1 approval(s) of the ledger" in ledger.stderr
+    assert run("study", "withdraw", "00", "--name", "clinic-1", "--state", "state").exit_code == 2
+    gone = run("study", "withdraw", digest.hex()[:8], "--name", "clinic-1", "--state", "state")
+    assert gone.stdout == f"{load_study(contract).name}, edition 1, is not approved any more; its rows are free\n"
     nobody = run("ledger", "clinic-2", "--state", "state")
     rule = "name must be of a device with approvals under state, got 'clinic-2': --state names the folder"
     assert (nobody.exit_code, nobody.stderr.strip()) == (2, f"error: {rule}")

@@ -418,3 +418,21 @@ def test_no_text_of_a_study_writes_on_the_screen():
     assert all(line.isprintable() for line in lines)
     assert sum("[2J" in line for line in lines) >= 4, "the texts are there all the same"
     assert printable(evil) == "x\ufffd[2J\ufffd\ufffd\ufffdy\ufffd\ufffd\ufffd"
+
+
+def test_an_approval_that_was_not_used_is_withdrawn_and_its_rows_are_free(folder: DeviceFolder):
+    """A mistake in a study file must not bind the rows for good; what may have left does."""
+    first, mended = CONTRACT, agreed(replace(STUDY, edition=2))
+    fewer = {name: values[1:] for name, values in BASE.items()}
+    start = approved(folder, first).digest.hex()[:8]
+    assert "same held_out, withdraw an approval that was not used" in refusal(folder, mended, fewer)
+    assert folder.withdraw(start).digest == first.digest()
+    assert folder.snapshot(first.digest()) is None and not list((folder.path / "rows").iterdir())
+    found = approved(folder, mended, fewer)
+    with pytest.raises(InvalidInput, match=r"^digest must begin that of one approval of this device, got 'xy' of 0"):
+        folder.withdraw("xy")
+    with folder.ledger() as ledger:
+        ledger.contribute(mended, Ask("cells"), bytes(16), "today")
+    with pytest.raises(InvalidInput, match=r"^an approval to be withdrawn must have no contributions, got some to"):
+        folder.withdraw(found.digest.hex())
+    assert folder.frozen(found.digest) is not None

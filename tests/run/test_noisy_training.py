@@ -138,11 +138,11 @@ def test_the_guarantee_in_one_sentence():
         " factor of 2.72 (epsilon = 1), but for 1e-05 (delta), as long as 20 owners add their noise."
     )
     assert spent_sentence(0.0305, 1, 1e-5).startswith("Whether any one row")
-    assert "of all 2 run(s) of the ledger together by" in spent_sentence(0.061, 2, 1e-5)
+    assert "of all 2 approval(s) of the ledger together by" in spent_sentence(0.061, 2, 1e-5)
     assert spent_sentence(None, 3, 1e-5) == (
-        "No bound holds over the 3 run(s) of the ledger: at least one gave an exact total, without noise."
+        "No bound holds over the 3 approval(s) of the ledger: at least one is of exact totals, without noise."
     )
-    assert spent_sentence(0.0, 0, 1e-5) == "The ledger holds no run: nothing was spent."
+    assert spent_sentence(0.0, 0, 1e-5) == "The ledger holds no approval: nothing can be spent."
     for fields, message in (
         ((1.0, 0), "honest must be at least 1, got 0"),
         ((1.0, 2, 1e-5, -1.0), "clip_norm must be a positive finite number, got -1.0"),

@@ -33,8 +33,8 @@ def show_ledger(
         )
     with folder.ledger() as ledger:
         pass
-    shown = table("study", "edition", "approved by", "when", "rows", "contributions")
-    for column in (shown.columns[0], shown.columns[2]):
+    shown = table("study", "digest", "edition", "approved by", "when", "rows", "contributions")
+    for column in (shown.columns[0], shown.columns[3]):
         column.no_wrap = False  # names may be long; times and counts are never cut
     rows = []
     for one in ledger.approvals:
@@ -52,7 +52,8 @@ def show_ledger(
                 "contributions": [{"statistic": c.statistic, "run": c.run.hex(), "when": c.when} for c in given],
             }
         )
-        texts = (one.name, str(one.edition), one.who, one.when[:16].replace("T", " "), str(one.rows), str(len(given)))
+        when, counts = one.when[:16].replace("T", " "), (str(one.rows), str(len(given)))
+        texts = (one.name, one.digest.hex()[:8], str(one.edition), one.who, when, *counts)
         shown.add_row(*(Text(printable(text)) for text in texts))
     screen.show(shown)
     if ledger.contributions:

@@ -281,6 +281,20 @@ def approve_study(
     screen.sentence(f"{printable(said)}, with {approval.rows} rows, {approval.held_out} of them held out")
 
 
+@app.command("withdraw")
+def withdraw_approval(
+    digest: Annotated[str, typer.Argument(help="How the study's digest begins, as codedfl ledger shows it.")],
+    name: Annotated[str, typer.Option(metavar="NAME", help="This device's name, as on the roster.")],
+    state: State = None,
+) -> None:
+    """Take back an approval to which this device has not contributed yet, for example of a file with a mistake.
+
+    Its rows are then free for another study. What was contributed cannot be taken back.
+    """
+    gone = DeviceFolder.of(state or default_state_dir(), name).withdraw(digest)
+    Screen().sentence(f"{printable(gone.name)}, edition {gone.edition}, is not approved any more; its rows are free")
+
+
 app.command("refit")(refit_study)
 
 

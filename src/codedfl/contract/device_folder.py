@@ -1,7 +1,7 @@
 """A device's contract on disk: its ledger, the tags of its rows and its snapshots, in one private folder.
 
-Everything is on the disk before anything that follows from it leaves. Nothing here is ever wiped: a device that
-forgets what it contributed to can be asked again.
+Everything is on the disk before anything that follows from it leaves. What a device contributed to is never wiped: one
+that forgets can be asked again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from codedfl.contract.ledger import Ledger
+from codedfl.contract.ledger import Approval, Ledger
 from codedfl.contract.snapshot import RowTags, Snapshot
 from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.errors import InvalidInput
@@ -43,7 +43,7 @@ class DeviceFolder:
 
     @contextmanager
     def ledger(self, with_rows: bool = False) -> Iterator[Ledger]:
-        """The ledger, saved at the end if something was added; nobody else reads or writes it meanwhile.
+        """The ledger, saved at the end if it changed; nobody else reads or writes it meanwhile.
 
         with_rows: with the tags of all rows, which only an approval needs. Where an exception ends the block, nothing
         is saved.
@@ -57,7 +57,7 @@ class DeviceFolder:
             yield ledger
             for digest in ledger.rows.keys() - known:  # before the entry that needs them
                 self._write("rows", digest, ledger.rows[digest].encode())
-            if len(ledger) > before:
+            if len(ledger) != before:
                 write_private(self.path / "ledger", [ledger.encode()])
                 sync_folder(self.path)
         finally:
@@ -96,6 +96,17 @@ class DeviceFolder:
         """Freeze the rows of an approval; one that is there already stays."""
         if self.snapshot(snapshot.study) is None:
             self._write("snapshots", snapshot.study, snapshot.encode())
+
+    def withdraw(self, start: str) -> Approval:
+        """Take back an approval to which nothing was contributed (``Ledger.withdraw``), with its frozen rows."""
+        with self.ledger() as ledger:
+            gone = ledger.withdraw(start)
+            frozen = self._place("snapshots", gone.digest)
+            if frozen.exists():  # Before the entry: killed here, the same approval again freezes the rows.
+                frozen.unlink()
+                sync_folder(frozen.parent)
+        self._place("rows", gone.digest).unlink(missing_ok=True)
+        return gone
 
     def snapshot(self, digest: bytes) -> Snapshot | None:
         """The frozen rows for the study of this digest, if there are any."""

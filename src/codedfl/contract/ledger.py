@@ -1,4 +1,6 @@
-"""What a device approved and contributed, ever: its only memory, judged before anything leaves and never shortened.
+"""What a device approved and contributed, ever: its only memory, judged before anything leaves.
+
+It is never shortened, but for an approval to which nothing was contributed.
 
 An approval is for one digest, that is for one meaning of the study, and for one table. It reads no clock; the caller
 says when.
@@ -175,6 +177,22 @@ class Ledger:
         if self.approval(new.digest) is None:
             self.approvals.append(new)
             self.rows[new.digest] = rows
+
+    def withdraw(self, start: str) -> Approval:
+        """Take back the approval whose digest begins so, in hex: of rows that were in no total nothing can be told."""
+        found = [one for one in self.approvals if one.digest.hex().startswith(start.lower())]
+        if len(found) != 1:
+            raise InvalidInput(
+                f"digest must begin that of one approval of this device, got {start!r:.80} of {len(found)}: codedfl"
+                " ledger shows them"
+            )
+        if any(one.digest == found[0].digest for one in self.contributions):
+            raise InvalidInput(
+                f"an approval to be withdrawn must have no contributions, got some to {found[0].name!r}: what may have"
+                " left counts for good"
+            )
+        self.approvals.remove(found[0])
+        return found[0]
 
     # -- contributions
 

@@ -65,12 +65,14 @@ class Budget:
 
 
 def spent_sentence(rho: float | None, runs: int, delta: float) -> str:
-    """What is promised over all runs of a device's ledger; ``rho`` is None if one of them was without noise."""
+    """What is promised over all approvals of a device's ledger; ``rho`` is None if one of them is without noise."""
     if runs == 0:
-        return "The ledger holds no run: nothing was spent."
+        return "The ledger holds no approval: nothing can be spent."
     if rho is None:
-        return f"No bound holds over the {runs} run(s) of the ledger: at least one gave an exact total, without noise."
-    return f"{_change(f'all {runs} run(s) of the ledger together', epsilon_of(rho, delta), delta)}."
+        return (
+            f"No bound holds over the {runs} approval(s) of the ledger: at least one is of exact totals, without noise."
+        )
+    return f"{_change(f'all {runs} approval(s) of the ledger together', epsilon_of(rho, delta), delta)}."
 
 
 def _change(what: str, epsilon: float, delta: float) -> str:
