@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -17,6 +20,7 @@ from typer.testing import CliRunner
 from approved_studies import Federation, federation, tables
 from codedfl.cli import join as join_command
 from codedfl.cli.app import app
+from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.study import Study
 from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
@@ -81,6 +85,23 @@ def test_what_is_wrong_is_said_with_what_helps(made: Federation, broker: Running
         " completes an approval that was cut short",
     ]
     assert texts[3].startswith(f"the broker must be reachable at mqtts://{HOST}:1, got ")
+
+
+def test_a_certificate_that_ends_soon_and_a_disk_that_cannot_be_written(
+    made: Federation, broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+):
+    address = broker.address(NAME)
+    monkeypatch.setattr(BrokerAddress, "named", lambda _: (NAME, datetime.now(UTC) + timedelta(days=9, hours=1)))
+    assert found(made, address)["certificate"] == (
+        False,
+        "the certificate must be valid for 30 more days, got 9: codedfl broker renew makes another",
+    )
+
+    def read_only(*_: object, **__: object) -> NoReturn:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(DeviceFolder, "ledger", read_only)
+    assert found(made, address)["clock"] == (False, "not known: [Errno 30] Read-only file system")
 
 
 def test_newer_rows_a_lost_key_and_a_clock_that_went_back(made: Federation, monkeypatch: pytest.MonkeyPatch):

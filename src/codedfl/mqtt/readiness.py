@@ -63,8 +63,10 @@ def readiness(
 def _looked(what: str, look: Callable[[], str]) -> Point:
     try:
         return Point(what, look(), True)
-    except (CodedFLError, OSError) as error:
+    except CodedFLError as error:
         return Point(what, one_line(error), False)
+    except OSError as error:  # the disk's fault, which has a point of its own
+        return Point(what, f"not known: {one_line(error)}", False)
 
 
 def _certificate(address: BrokerAddress, name: str) -> str:
@@ -75,7 +77,11 @@ def _certificate(address: BrokerAddress, name: str) -> str:
     if named[0] != name:
         raise InvalidInput(f"the certificate must name {name!r}, got {named[0]!r}: codedfl broker add makes one")
     days = (named[1] - datetime.now(UTC)).days
-    return f"{name}, valid for {days} more days" + (": have it renewed, codedfl broker renew" * (days < _SOON_DAYS))
+    if days < _SOON_DAYS:
+        raise InvalidInput(
+            f"the certificate must be valid for {_SOON_DAYS} more days, got {days}: codedfl broker renew makes another"
+        )
+    return f"{name}, valid for {days} more days"
 
 
 def _clock(folder: DeviceFolder) -> str:
