@@ -39,6 +39,7 @@ from experiments.plain_rows import rows_of
 from experiments.polled_link import PolledLink
 
 OURS, POLLED, FEDAVG, GRPC = "ours", "polled", "fedavg", "grpc"
+_ALIVE_SECONDS = 5.0
 _QUIET_SECONDS = 1.0  # without mail for anybody: look after all connections
 
 
@@ -172,17 +173,23 @@ class Seat(NamedTuple):
 def serve_all_in_turn(job: Job, study: Study) -> None:
     """All in one thread, without delays: whoever has mail works, the others wait for it."""
     here = [Seat.taken(job, study, device) for device in job.devices]
-    ready = here
+    ready, alive = list(here), time.monotonic()
     with selectors.DefaultSelector() as selector:
         while here:
+            pumped = False
             for seat in ready:
-                with suppress(KeyError):  # not yet, or its connection was lost
+                if time.monotonic() - alive > _ALIVE_SECONDS:  # while one works, the others must not be lost
+                    for other in here:
+                        other.link.pump()
+                    alive, pumped = time.monotonic(), True
+                with suppress(KeyError, ValueError):  # not yet, or its connection was lost
                     selector.unregister(seat.link)
                 if not seat.turn():
                     here.remove(seat)
                 elif seat.link.fileno() >= 0:
                     selector.register(seat.link, seat.link.interest, seat)
-            ready = [key.data for key, _ in selector.select(_QUIET_SECONDS)] or list(here)
+            mail = [] if pumped else [key.data for key, _ in selector.select(_QUIET_SECONDS)]
+            ready = mail or list(here)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -35,7 +35,7 @@ from experiments.local_study import LocalStudy, agree
 
 COUNTS = (10, 100, 1000)
 EPOCHS, COLUMNS, ROWS, POD = 6, 8, 3, 10
-MOST_PER_PROCESS = 250
+MOST_PER_PROCESS, PROCESSES = 250, 4
 EPOCH_GOAL = {1000: 1.2}  # devices -> seconds at most
 SERVER_GOAL = 500e6  # bytes of the server's memory at most, where uploads are of 12 MB
 LARGE = 1000  # features: states are too large for memory then, and a rehearsal would take as long as the run
@@ -80,10 +80,11 @@ def measure(devices: int, features: int, program: str) -> dict[str, Any]:
     where = str(shared) if features < LARGE and shared.is_dir() and os.access(shared, os.W_OK) else None
     width = len(str(devices - 1))
     tables = {f"device-{i:0{width}d}": table(i) for i in range(devices)}
-    patience = {"join-seconds": 300.0, "gone-seconds": 300.0}
+    # One thread works for hundreds of devices in turn: each of them is silent for as long as all of them work.
+    patience = dict.fromkeys(("join-seconds", "gone-seconds", "call-seconds"), 3600.0)
     with tempfile.TemporaryDirectory(dir=where) as temporary:
         made = agree(Path(temporary) / "fleet", study(devices, features), tables, pods=devices // POD)
-        with LightFleet(made, program, MOST_PER_PROCESS, patience) as fleet:
+        with LightFleet(made, program, min(MOST_PER_PROCESS, -(-devices // PROCESSES)), patience) as fleet:
             fleet.start_server()
             began = time.time()
             fleet.start_devices(POLLED, fleet.broker.port)
@@ -94,7 +95,7 @@ def measure(devices: int, features: int, program: str) -> dict[str, Any]:
                 peak, server_peak = max(peak, memory), max(server_peak, server_memory)
                 time.sleep(0.1)
             if fleet.ended("server") != 0:
-                raise RuntimeError(fleet.log_of("server")[-2000:])
+                raise RuntimeError(fleet.log_of("server")[-100_000:])
             events = fleet.events()
         products = [event.get("stage") for event in events].index("products")
         sharing = next(event["time"] for event in events[products:] if event.get("phase") == "sharing")

@@ -9,15 +9,12 @@ from __future__ import annotations
 import selectors
 import ssl
 import time
-from typing import ClassVar
 
 from codedfl.mqtt.link import BrokerLink
 
 
 class PolledLink(BrokerLink):
     """``open`` waits for the broker; from then on ``pump`` moves what can be moved, and waits for nothing."""
-
-    keep_alive: ClassVar[int] = 3600  # a thread at work for hundreds of devices says nothing for the others meanwhile
 
     def fileno(self) -> int:
         """The socket's, for a selector; -1 when the connection is lost."""

@@ -15,7 +15,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
@@ -32,6 +32,7 @@ log = logging.getLogger("codedfl.mqtt")
 
 EXPIRY_SECONDS = 60  # a call that a broker could not deliver for this long is stale: a newer one exists
 MOST_WAITING = 16 << 20  # bytes of one topic: many times what is agreed to be on the way; a flood must not fill memory
+_KEEP_ALIVE = 20
 _CONNECT_SECONDS = 30.0  # a broker may be busy with the handshakes of many
 _NOT_AUTHORISED = 135
 _CALLBACKS = ("on_connect", "on_connect_fail", "on_disconnect", "on_message", "on_publish", "on_subscribe")
@@ -104,8 +105,6 @@ class BrokerLink:
     will: what the broker is to say when this party is lost.
     """
 
-    keep_alive: ClassVar[int] = 20  # seconds after which a party that says nothing is lost
-
     def __init__(self, address: BrokerAddress, identity: str, will: Will) -> None:
         self.address = address
         self.bytes_in = self.bytes_out = 0
@@ -139,7 +138,7 @@ class BrokerLink:
         properties = _properties(PacketTypes.CONNECT, SessionExpiryInterval=0)
         try:
             self._client.connect(
-                self.address.host, self.address.port, self.keep_alive, clean_start=True, properties=properties
+                self.address.host, self.address.port, _KEEP_ALIVE, clean_start=True, properties=properties
             )
         except ssl.SSLCertVerificationError as error:
             raise BrokerFailed(
