@@ -75,6 +75,14 @@ def test_a_saved_model_predicts_the_same(trained):
     assert repr(again) == "<TrainedModel classification, 64 columns, 100 features, 10 outputs>"
 
 
+def test_equal_models_have_equal_files(trained, tmp_path):
+    """Its writer puts the metadata in another order each time."""
+    _, model, path = trained
+    for _ in range(20):
+        model.save(tmp_path / "again.safetensors")
+        assert (tmp_path / "again.safetensors").read_bytes() == path.read_bytes()
+
+
 def test_the_model_scores_raw_rows_as_training_did(trained):
     problem, model, _ = trained
     data = datasets.load("digits")

@@ -17,6 +17,7 @@ from approved_studies import Federation, federation
 from codedfl.crypto.sealed import RunKey
 from codedfl.engine.calls import Hello, Refused
 from codedfl.engine.device_host import EXPIRY_SECONDS, KEEP_SECONDS, DeviceHost
+from codedfl.engine.letters import Letter, Parcel
 from codedfl.engine.resident_host import ResidentHost
 from codedfl.engine.state_folder import INDEX, StateFolder
 from codedfl.mqtt import joining
@@ -58,6 +59,23 @@ def on_disk(of: Federation, name: str, secrets: set[bytes]) -> int:
 
 def is_question(call: Any) -> bool:
     return bool(call.parcel.newest) and bool(Update.decode(Message.decode(call.parcel.newest).body).packed)
+
+
+@HOSTS
+def test_the_end_of_a_run_counts_behind_a_letter_that_is_refused(tmp_path: Path, seeds: Any, kind: type[DeviceHost]):
+    """It comes again with every call and is refused again: secrets must not wait behind it for the day they expire."""
+    of = pod_of_three("rbf", tmp_path)
+    run = called(of, Ask("products"), kind)
+    up_to_the_first_question(run)
+    assert on_disk(of, NAME, seeds[NAME] | seeds["keys"]) > 0
+    run.lines[NAME].put(Letter(b"no message"))
+    for _ in range(100):
+        for name in set(run.hosts) - {NAME}:
+            run.deliver(name)
+    assert run.over
+    reply = run.deliver(NAME)
+    assert isinstance(reply, Parcel) and reply.refusal == DOES_NOT_TAKE_PART
+    assert on_disk(of, NAME, seeds[NAME] | seeds["keys"]) == 0
 
 
 def up_to_the_first_question(run: Called) -> None:

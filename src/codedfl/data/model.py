@@ -128,7 +128,7 @@ class TrainedModel:
         tensors = {"theta": np.ascontiguousarray(self.theta)}
         header = {"recipe": self.recipe.to_dict(), "provenance": self.provenance}
         metadata = {"format": FORMAT, "model": json.dumps(_split_arrays(header, tensors))}
-        write_bytes(Path(path), save(tensors, metadata=metadata))
+        write_bytes(Path(path), _in_order(save(tensors, metadata=metadata)))
 
     @classmethod
     def load(cls, path: str | Path) -> TrainedModel:
@@ -149,6 +149,14 @@ class TrainedModel:
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(f"the model file must be complete, got {str(path)!r} without {error}") from None
         return cls(theta, Recipe.from_dict(recipe), provenance)
+
+
+def _in_order(file: bytes) -> bytes:
+    """The file with its header sorted: safetensors shuffles the metadata, and equal models must have equal files."""
+    end = 8 + int.from_bytes(file[:8], "little")
+    header = json.dumps(json.loads(file[8:end]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)  # numbers begin at a multiple of eight
+    return len(header).to_bytes(8, "little") + header + file[end:]
 
 
 def _split_arrays(value: Any, tensors: dict[str, NDArray[Any]]) -> Any:

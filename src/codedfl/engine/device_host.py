@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Container
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -226,6 +227,10 @@ class DeviceHost:
                 answers = [answer.data for answer in turn.outgoing]
         except MessageRefused as error:
             log.error("%s refuses a message: %s", device.name, one_line(error))
+            # The end of a run counts whatever was refused before it: secrets must not outlive it.
+            with suppress(MessageRefused):
+                if parcel.newest and Message.decode(parcel.newest).kind is Kind.FINISH:
+                    events += device.receive(parcel.newest).events
             return line.parcel(refusal=DOES_NOT_TAKE_PART)
         finally:
             for event in events:
