@@ -194,6 +194,15 @@ def test_quantiles_and_ranges_of_awkward_histograms():
     assert (quantile(grid, bins, 0.5), drafted_range(grid, bins)) == (0.0, (0.0, 0.5))
     bins[-1] = 1
     assert drafted_range(grid, bins) == (0.0, 1500.0)
+    marks, counts = Grid("range", (0.0, 9.0), 1.0), np.array([6, 7, 0, 0, 0, 0, 0, 0, 0, 0])
+    assert drafted_range(marks, counts) == (0.0, 1.0), "0 and 1 are marks, which a survival model wants as they are"
+
+
+def test_columns_of_large_numbers_do_not_touch():
+    grid = (0.0, 20000.0), 1.0, None
+    one = DescribedNumber("tax", 32, 0, 16720.0, 2143.0, (15000.0, 15420.0, 16850.0, 17920.0, 18000.0), *grid)
+    line = TableOneFinding("t", 32, 0, (one,), "y", "", {}).lines()[-1]
+    assert line.split() == ["tax", "32", "0", "16720", "2143", "15420", "16850", "17920"]
 
 
 def test_who_holds_which_row_changes_no_bit_of_the_histogram():

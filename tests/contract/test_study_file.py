@@ -559,3 +559,25 @@ def test_any_text_is_a_study_or_is_refused_in_one_line():
             if not str(error).isprintable():
                 raise AssertionError(f"an error must be one printable line, got {error!r}") from error
     assert taken > 5
+
+
+def test_ids_and_codes_of_gaps_are_noticed_in_a_draft():
+    """As tables have them: patient numbers under any name, and -9 or 999 where nothing was measured."""
+    rng = np.random.default_rng(0)
+    columns = {
+        "patient": rng.permutation(10**6)[:40],
+        "case": rng.permutation(10**6)[:40],
+        "bmi": np.where(np.arange(40) < 2, -9, 20 + np.arange(40) % 15),
+        "crp": np.where(np.arange(40) < 2, 999, np.arange(40) % 15),
+        "age": np.where(np.arange(40) < 2, 99, 60 + np.arange(40) % 38),
+        "days": np.arange(40) % 9,
+    }
+    draft = draft_of_table(as_raw_table(columns, "t.csv"), "days", "t")
+    assert draft.id == "patient" and draft.noticed == ("column 'patient' of t.csv only numbers the rows: left out",)
+    noticed = {one.name: one.noticed.partition(":")[0] for one in draft.columns}
+    assert noticed == {
+        "case": "another whole number in every row, as ids have",
+        "bmi": "-9 far from all others, as codes of gaps are",
+        "crp": "999 far from all others, as codes of gaps are",
+        "age": "",
+    }

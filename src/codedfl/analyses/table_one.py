@@ -159,7 +159,7 @@ def _shown(one: DescribedNumber) -> tuple[float | None, ...]:
 def _line(name: str, *cells: str) -> str:
     widths = (8, 8, 10, 9, 9, 9, 9)
     return (
-        f"{_cut(name, _NAME):<{_NAME}}" + "".join(f"{one:>{w}}" for one, w in zip(cells, widths, strict=True))
+        f"{_cut(name, _NAME):<{_NAME}}" + "".join(f" {one:>{w - 1}}" for one, w in zip(cells, widths, strict=True))
     ).rstrip()
 
 
@@ -168,7 +168,9 @@ def _cut(text: object, most: int) -> str:
 
 
 def _text(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if abs(value) < 1e4 or abs(value) >= 1e7 else f"{_rounded(value):.0f}"
 
 
 def _share(rows: int | None, of: int) -> str:
@@ -332,7 +334,8 @@ def drafted_range(grid: Grid, bins: Integers) -> tuple[float, float]:
     starts, anchor = np.append(bin_starts(grid), grid.n_steps + 1), anchor_code(grid)
     seen = np.flatnonzero(bins)
     ends = (anchor - starts[seen[0]], starts[seen[-1] + 1] - 1 - anchor) if len(seen) else (0, 1)
-    down, up = (_nice(max(0, int(end)) * grid.step * _ROOM, grid.step) for end in ends)
+    marks = grid.step == 1 and max(ends) == 1  # 0 and 1 alone
+    down, up = (_nice(max(0, int(end)) * grid.step * (1 if marks else _ROOM), grid.step) for end in ends)
     middle = grid.range[0] + anchor * grid.step
     low, high = middle - down, middle + (up or (0.0 if down else grid.step))
     low = max(low, high - MOST_STEPS * grid.step)

@@ -78,7 +78,7 @@ def describe(
     kept, dropped = _chosen(columns, drop)
     draft = draft_of_table(_sample(sample), target, target, dropped, participants, task, kept or None)
     write_text(out, study_text(draft.describing()))
-    _say_rare(screen, draft)
+    _say_noticed(screen, draft)
     screen.say(f"wrote {out}: read it, have it approved and run as any study, then")
     screen.say("codedfl study new --from result.json drafts the real study from what it found")
 
@@ -131,7 +131,7 @@ def new(
         if table is None:
             return study_text(draft_from_table_one(result, label, out.stem, dropped, task, keep))
         drafted = draft_of_table(table, label, label, dropped, participants, task, keep)
-        _say_rare(screen, drafted)
+        _say_noticed(screen, drafted)
         return study_text(drafted)
 
     source = None if sample is None else _sample(sample)
@@ -143,15 +143,22 @@ def new(
         text = draft(source, kept or None)
     write_text(out, text)
     if sample is None:
-        screen.say(f"wrote {out}: its ranges hold the values of all devices; read every line before you hand it on")
+        screen.sentence(
+            f"wrote {out}: its ranges hold the values of all devices; read every line before you hand it on"
+        )
         return
-    screen.say(
+    screen.sentence(
         f"wrote {out}: ranges are wide, since one table says nothing of the others'; codedfl study describe asks them"
     )
-    screen.say(f"read every line, change what is wrong, then try codedfl study check {out} {sample}")
+    screen.sentence(f"read every line, change what is wrong, then try codedfl study check {out} {sample}")
 
 
-def _say_rare(screen: Screen, draft: Draft) -> None:
+def _say_noticed(screen: Screen, draft: Draft) -> None:
+    for line in (
+        *draft.noticed,
+        *(f"{one.name}: {one.noticed}" for one in (*draft.columns, draft.target) if one.noticed),
+    ):
+        screen.sentence(f"noticed: {printable(line)}")
     for one in draft.columns:
         if one.rare:
             levels = f"{one.rare} level{'s' * (one.rare > 1)} of {printable(one.name)!r}"
@@ -300,6 +307,7 @@ app.command("refit")(refit_study)
 
 def _show_check(screen: Screen, found: TableCheck) -> None:
     shown = table("column", "kind", "clipped", "rounded", "missing", "unknown", "in the table", last_wraps=True)
+    shown.columns[0].no_wrap = False  # names may be long; counts are never cut
     for one in found.columns:
         counts = (one.n_clipped, one.n_rounded, one.n_missing, one.n_unknown)
         texts = (str(count) if count else "-" for count in counts)

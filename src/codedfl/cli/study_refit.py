@@ -82,7 +82,8 @@ def refit_study(
         outcome |= {"tests": [one._asdict() for one in tests]}
         outcome |= {"contrasts": {name: one._asdict() for name, one in contrasts.items()}}
     elif test or contrast:
-        raise InvalidInput(f"--test and --contrast must have standard errors, got none: {found.no_inference}")
+        why = found.no_inference or f"{loaded.target.name} has classes"
+        raise InvalidInput(f"--test and --contrast must have standard errors, got none: {why}")
     if vif:
         outcome["vif"] = linear.vif()
         screen.say("variance inflation")

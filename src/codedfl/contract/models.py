@@ -271,7 +271,10 @@ HC = ("HC0", "HC1", "HC2", "HC3")
 def check_number(name: str, target: Target) -> None:
     """Refuse classes."""
     if not isinstance(target, NumberTarget):
-        raise InvalidInput(f"the target {target.name!r} must be a number for the model {name!r}, got classes")
+        raise InvalidInput(
+            f"the target {target.name!r} must be a number for the model {name!r}, got classes: of 0 and"
+            " 1 write range = [0, 1] and step = 1"
+        )
 
 
 @register_model
@@ -331,7 +334,10 @@ class SurvivalModel(StudyModel):
             raise InvalidInput(f"columns of the model {self.name!r} must be one category, got {list(self.columns)}")
         event = columns[self.event]
         if event.range != (0.0, 1.0) or event.step != 1.0 or event.column.missing is not None:
-            raise InvalidInput(f"event of the model {self.name!r} must be 0 or 1 without gaps, got {self.event!r}")
+            raise InvalidInput(
+                f"event of the model {self.name!r} must be 0 or 1 without gaps, got {self.event!r}: give it"
+                " range = [0, 1] and step = 1"
+            )
         if not 1 <= len(self.times) <= _MOST_TIMES or list(self.times) != sorted(set(self.times)) or self.times[0] < 0:
             raise InvalidInput(
                 f"times of the model {self.name!r} must be 1 to {_MOST_TIMES} ascending numbers from 0, got"

@@ -159,7 +159,9 @@ class StudyColumn:
         if self.column.missing is not None and not low <= self.column.missing <= high:
             raise InvalidInput(f"missing of column {name!r} must lie within its range, got {self.column.missing:g}")
         if inside := [one for one in self.column.missing_codes if not isinstance(one, str) and low <= one <= high]:
-            raise InvalidInput(f"missing_codes of column {name!r} must lie outside its range, got {inside[0]:g}")
+            raise InvalidInput(
+                f"missing_codes of column {name!r} must lie outside its range, got {inside[0]:g}: narrow the range"
+            )
 
     @property
     def base(self) -> int:
