@@ -187,6 +187,14 @@ def test_classes_are_drawn_without_small_counts(tmp_path: Path):
     assert "ROC curve are withheld" in text and "Calibration" not in text and "as yes" not in text
 
 
+def test_who_is_not_in_it_and_how_numbers_were_rounded_is_on_the_page(found: tuple[Study, StudyFindings]):
+    study, findings = found
+    page = Page(study_page(result_json(study, findings, OWNERS, ["a", "b", "c", "d", "e"])))
+    assert "without the rows of" in page.texts and "d, e" in page.texts
+    assert "Numbers are rounded to whole steps: age 1." in page.texts
+    assert "without the rows of" not in study_page(result_json(study, findings, OWNERS, ["a", "b", "c"]))
+
+
 @pytest.mark.parametrize(("held_out", "rows"), [(0.0, "the rows of the fit, which flatters"), (0.4, "held-out rows")])
 def test_a_score_says_whether_its_rows_were_held_out(held_out: float, rows: str):
     """A logistic model without held-out rows is scored on those it was fitted to, and nobody may take it for better."""

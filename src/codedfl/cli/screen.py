@@ -46,9 +46,20 @@ class Screen:
 
     def item(self, text: str) -> None:
         """One of several answers: wrapped between words where there is a width, one line where lines are searched."""
+        self._wrapped("  - ", text)
+
+    def _wrapped(self, head: str, text: str) -> None:
         narrow = self.results.is_terminal or "COLUMNS" in os.environ
-        wide = self.results.width if narrow else len(text) + 5
-        for line in wrap(text, wide, initial_indent="  - ", subsequent_indent="    ", break_on_hyphens=False):
+        wide = self.results.width if narrow else len(head) + len(text) + 1
+        lines = wrap(
+            text,
+            wide,
+            initial_indent=head,
+            subsequent_indent=" " * len(head),
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+        for line in lines or [head.rstrip()]:
             self.say(line)
 
     def remark(self, text: str) -> None:
@@ -61,7 +72,7 @@ class Screen:
         """Names and values, aligned."""
         width = max(len(name) for name, _ in pairs)
         for name, value in pairs:
-            self.say(f"  {name:<{width}}  {value}")
+            self._wrapped(f"  {name:<{width}}  ", value)
 
     def files(self, paths: Iterable[Path]) -> None:
         for path in paths:

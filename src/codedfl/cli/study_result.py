@@ -19,6 +19,7 @@ from codedfl.data.recipe import Recipe
 from codedfl.report.study_files import cautions, merged_words, narrow
 from codedfl.report.text import score as score_text
 
+_MOST_NAMES = 4
 _MOST_CLASSES = 12  # the largest matrix that fits a terminal
 
 
@@ -34,9 +35,9 @@ def show_findings(screen: Screen, study: Study, findings: StudyFindings, *more: 
     if study.regularisation == GCV and (weight := regularisation_of(findings.model)) is not None:
         facts.append(("regularisation", f"{weight:.4g}, by generalised cross-validation"))
     screen.facts([("study", f"{study.name}, {study.digest().hex()[:16]}..."), ("rows", rows), *facts, *more])
+    for line in merged_words(study, findings):
+        screen.say(f"  {line}")
     if findings.model is not None:
-        for line in merged_words(study, findings):
-            screen.say(f"  {line}")
         show_tables(screen, findings.score, findings.model.recipe)
     show_inference(screen, findings.inference, findings.no_inference)
     if findings.clipped.values and findings.model is not None:
@@ -51,7 +52,10 @@ def devices_fact(roster: Roster, owners: Mapping[str, Sequence[str]]) -> tuple[s
     """Whose rows are in all totals, of which ``owners`` has the names."""
     here = set(roster.owners).intersection(*owners.values())
     pods = sum(pod <= here for pod in roster.pods)
-    return "devices", f"{len(here)} of {len(roster.owners)} in {pods} pod{'s' * (pods != 1)}"
+    gone = sorted(set(roster.owners) - here)
+    more = f" and {len(gone) - _MOST_NAMES} more" if gone[_MOST_NAMES:] else ""
+    without = f", without {', '.join(gone[:_MOST_NAMES])}{more}" if gone else ""
+    return "devices", f"{len(here)} of {len(roster.owners)} in {pods} pod{'s' * (pods != 1)}{without}"
 
 
 def show_model(screen: Screen, model: Finding) -> None:

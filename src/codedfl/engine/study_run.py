@@ -115,7 +115,7 @@ class _Served:
     def _write(self, findings: StudyFindings) -> None:
         """The model, all that was found, and the total that further linear analyses are made of (``study refit``)."""
         output = self._serving.output
-        write_results(output, self._study, findings, self._state["owners"])
+        write_results(output, self._study, findings, self._state["owners"], self._roster.owners)
         for path in output.glob("checkpoint-*"):  # of a run after which the server was killed
             StateJournal(path).wipe()
         self._checkpoint.wipe()

@@ -30,17 +30,23 @@ _SHOWN = ("What leaves this machine?", "Who sees what?", "What is not protected?
 _KEYS = ("coefficient", "standard_error", "statistic", "p", "low", "high")
 
 
-def write_results(folder: Path, study: Study, findings: StudyFindings, owners: Mapping[str, Sequence[str]]) -> Path:
+def write_results(
+    folder: Path,
+    study: Study,
+    findings: StudyFindings,
+    owners: Mapping[str, Sequence[str]],
+    invited: Iterable[str] = (),
+) -> Path:
     """Write all of it into a folder, readable for its owner alone; returns the page.
 
-    owners: whose rows are in which total.
+    owners: whose rows are in which total. invited: the owners on the roster, of whom some may be in none.
     """
     if findings.model is not None:
         findings.model.save(folder / MODEL_FILE)
     for place, one in enumerate(findings.models, start=1):
         if (model := getattr(one, "model", None)) is not None:
             model.save(folder / f"model-{place}.safetensors")
-    result = result_json(study, findings, owners)
+    result = result_json(study, findings, owners, invited)
     files = {
         RESULT_FILE: json.dumps(result, indent=1, allow_nan=False) + "\n",
         SUMMARY_FILE: summary_text(study, findings),
@@ -58,7 +64,9 @@ def write_results(folder: Path, study: Study, findings: StudyFindings, owners: M
     return folder / RESULT_PAGE
 
 
-def result_json(study: Study, findings: StudyFindings, owners: Mapping[str, Sequence[str]]) -> Unchecked:
+def result_json(
+    study: Study, findings: StudyFindings, owners: Mapping[str, Sequence[str]], invited: Iterable[str] = ()
+) -> Unchecked:
     """All that a paper needs, as plain values."""
     said = {one.question: list(one.answers) for one in explain(study, words=words_of(study))}
     return {
@@ -72,6 +80,8 @@ def result_json(study: Study, findings: StudyFindings, owners: Mapping[str, Sequ
         "smallest_cell": study.smallest_cell,
         "colluders": study.colluders,
         "owners": {name: list(who) for name, who in owners.items()},
+        "without": sorted(set(invited).difference(*owners.values())),
+        "steps": {one.column.name: one.step for one in study.columns if one.step is not None},
         "cautions": cautions(study),
         "merged_words": merged_words(study, findings),
         "revealed": {question: said[question] for question in _SHOWN},

@@ -44,6 +44,7 @@ def study_page(result: Unchecked) -> str:
                 ("rows to train on", "hidden by noise" if result["rows"] is None else result["rows"]),
                 *_score_facts(result.get("score"), result["no_score"]),
                 ("whose rows", f"{len(owners)}: {', '.join(owners)}" if owners else ""),
+                ("without the rows of", ", ".join(result["without"])),
                 ("formula", result["formula"]),
             ]
         ),
@@ -238,6 +239,9 @@ def _prepared(result: Unchecked) -> str:
         parts.append(_table(("column", f"clipped to its public range, of {result['clipped']['rows']} values"), body))
     else:
         parts.append("<p>No value lay beyond its public range.</p>")
+    if result["steps"]:
+        steps = ", ".join(f"{name} {step:g}" for name, step in result["steps"].items())
+        parts.append(f"<p>Numbers are rounded to whole steps: {escape(steps)}.</p>")
     parts += [f"<p>{escape(line)}</p>" for line in result["merged_words"]]
     body = [_row((name, len(who), ", ".join(who))) for name, who in result["owners"].items()]
     if body:
