@@ -219,6 +219,8 @@ def test_codes_are_gaps_and_complete_cases_leave_them_out():
     assert take_snapshot(strict, table, KEY).target.tolist() == [3, 5, 7]
     found = check_table(strict, table)
     assert (found.rows, found.left_out) == (3, 3)
+    used = explain(strict)[1].answers
+    assert "rows with a gap are left out" in used[0] and not any("gaps are refused" in line for line in used)
     with pytest.raises(InvalidInput, match=r"^the target 'days' of t.csv must have no gaps, got 1"):
         take_snapshot(replace(study, complete_cases=False), table.rows(np.array([0, 4])), KEY)
 

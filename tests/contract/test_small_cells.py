@@ -193,3 +193,14 @@ def test_a_table_of_combinations_is_judged_as_one_category():
         "column 'ward' and column 'sex' must have each of its values in none or at least 5 rows of this table"
         " (smallest_cell), got 1"
     )
+
+
+def test_a_rare_class_that_holding_out_divides_is_refused_with_the_way_out():
+    """Eight of a class are enough for a table, and too few for its two parts."""
+    study = replace(PLAIN, target=ClassTarget("ill", ("no", "yes")), columns=(AGE,), held_out=0.4)
+    rows: Patients = {"age": [20 + i % 60 for i in range(90)], "ill": ["yes"] * 8 + ["no"] * 82, "nr": list(range(90))}
+    said = [
+        cell_objection(one, own_rows(one, table(rows), KEY, []).tags, []) for one in (study, replace(study, held_out=0))
+    ]
+    assert "without the column, with held_out = 0 (rows held out are counted apart), with a wider" in said[0]
+    assert said[1] == ""

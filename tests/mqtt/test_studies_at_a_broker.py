@@ -182,7 +182,7 @@ def test_another_study_has_another_output_folder(tmp_path: Path):
         fleet.serve()
     other = fleet_of("classes", tmp_path / "y")
     other.of.folder = fleet.of.folder
-    with pytest.raises(Exception, match=r"^output-dir must not hold the answers to another study: choose another or "):
+    with pytest.raises(Exception, match=r"^--out .* must not hold the answers to another study: choose another or "):
         other.serve()
 
 

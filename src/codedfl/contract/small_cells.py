@@ -283,7 +283,8 @@ def _of_columns(study: Study, names: tuple[str, ...], cells: _Cells, which: str)
         rule = f"be the same in all rows {which} or differ in at least {smallest}"
     if found >= smallest:
         return ""
+    apart = " with held_out = 0 (rows held out are counted apart)," if study.held_out else ""
     return (
         f"{what} must {rule} (smallest_cell), got {found}: it picks out people; wait for more rows, leave those rows"
-        " out, or ask for a study without the column, with a wider range, or with noise"
+        f" out, or ask for a study without the column,{apart} with a wider range, or with noise"
     )

@@ -99,7 +99,8 @@ def _about(study: Study) -> tuple[str, ...]:
 
 
 def _used(study: Study) -> tuple[str, ...]:
-    shown = [_column(one) for one in study.columns[:_MOST_COLUMNS]]
+    refused = "rows with a gap are left out" if study.complete_cases else "gaps are refused"
+    shown = [_column(one, refused) for one in study.columns[:_MOST_COLUMNS]]
     if len(study.columns) > _MOST_COLUMNS:
         shown.append(f"and {len(study.columns) - _MOST_COLUMNS} more columns like these")
     shown.append(_target(study))
@@ -176,16 +177,16 @@ def few_words(study: Study) -> list[str]:
     ]
 
 
-def _column(one: StudyColumn) -> str:
+def _column(one: StudyColumn, refused: str) -> str:
     column = one.column
     if isinstance(column, CategoryColumn):
-        gaps = "gaps are refused" if column.missing is None else f"a gap counts as {column.missing!r}"
+        gaps = refused if column.missing is None else f"a gap counts as {column.missing!r}"
         return f"{column.name}: one of {', '.join(column.levels)}; {gaps}"
     low, high = one.grid.range
     if isinstance(column, DerivedColumn):
         made = " x ".join(map(str, column.factors))
         return f"{column.name}: made of these on this machine, {made}, from {low:g} to {high:g}, to {one.grid.step:g}"
-    gaps = "gaps are refused" if column.missing is None else f"a gap becomes {column.missing:g}"
+    gaps = refused if column.missing is None else f"a gap becomes {column.missing:g}"
     gaps += "" if column.in_model else "; only other columns are made of it"
     return f"{column.name}: a number from {low:g} to {high:g} in steps of {one.grid.step:g}, else clipped; {gaps}"
 

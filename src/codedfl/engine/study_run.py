@@ -94,7 +94,7 @@ class _Served:
         self._state: dict[str, Any] = self._checkpoint.load() or {"study": study.digest(), "owners": {}, "found": {}}
         if self._state["study"] != study.digest():
             raise InvalidInput(
-                "output-dir must not hold the answers to another study: choose another or delete"
+                "--out (output-dir on Flower) must not hold the answers to another study: choose another or delete"
                 f" {self._checkpoint.path}"
             )
 
