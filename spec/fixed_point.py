@@ -40,7 +40,7 @@ class Parameters:
     recipe: bytes = b""
     colluders: int = 0  # z
     owners: int = 0
-    total_limit: bytes = bytes(9)  # of whole numbers
+    total_limit: bytes = bytes(9)  # of totals of whole numbers, big endian; zero for rows
     narrow: bool = False  # the ring of 32 bits
 
 
@@ -69,7 +69,12 @@ def on_grid(value: float | Fraction, bits: int) -> int:
 
 
 def scales(p: Parameters, owners: int) -> Scales:
-    """By integers and fractions, from what is public."""
+    """By integers and fractions, from what is public.
+
+    Whole numbers up to a limit have no grid, and a third prime where two do not hold eight times as much.
+    """
+    if limit := int.from_bytes(p.total_limit):
+        return Scales(primes_for(1, 2 + (8 * limit > prod(primes_for(1)))), 0, 0, 0, 0, limit, limit)
     primes, x, y = primes_for(owners), Fraction(p.features), Fraction(p.labels)
     eighth = Fraction(prod(primes), 8)
     # X and Y have 20 significant bits, fewer where the sum of n_i products could pass 2^53.
@@ -91,7 +96,10 @@ def statistics(p: Parameters, s: Scales, X: Reals, Y: Reals, places: list[Pair])
     """A device's X'X at these places, and its constant part: G^(1) = -X'Y row by row, then its number of rows.
 
     Rows beyond ``per_device`` are left out and values beyond a bound are put on it: the proof must hold for any rows.
+    Whole numbers, in the place of Y, are the constant part as they are, beside an X'X of one zero.
     """
+    if any(p.total_limit):
+        return [0], [*map(int, *Y)]
     x = [[on_grid(max(-p.features, min(p.features, v)), s.feature_bits) for v in row] for row in X[: p.per_device]]
     y = [[on_grid(max(-p.labels, min(p.labels, v)), s.label_bits) for v in row] for row in Y[: p.per_device]]
     gram = [sum(row[i] * row[j] for row in x) for i, j in places]

@@ -10,16 +10,18 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from spec import coded_padded, fixed_point, numbers, parties, role_keys, secrets, wire
+from spec.numbers import Pair
 
 FOLDER = Path(__file__).parent / "vectors"
 RUN, PRIMES = bytes(range(16)), numbers.primes_for(5)
 Case = dict[str, Any]
+RowsByName = dict[str, tuple[fixed_point.Reals, fixed_point.Reals]]  # X and Y; or none, and whole numbers
 
 
 def drawn(label: str, count: int = 32) -> bytes:
@@ -136,31 +138,50 @@ def sealing() -> list[Case]:
     ]
 
 
-def agreements() -> list[Case]:
-    """Five devices join one invitation: parameters, statements, seats, the agreement and its hash; commitments."""
-    parameters = fixed_point.Parameters("coded-padded", 3, 4, 2, 1.0, 1.0, 100, 30, epochs=6, recipe=drawn("recipe"))
+def agreement(parameters: fixed_point.Parameters, cells: dict[str, Pair], helpers: str, purposes: list[str]) -> Case:
+    """What these devices, by name with role and block, agree on."""
     invited = wire.invitation(secrets.identity_of(drawn("server")), secrets.public_of(drawn("server key")), parameters)
     members = []
-    for name in ("a", "b", "c", "d", "e"):
+    for name in cells:
         identity, run_key = secrets.identity_of(drawn(name)), secrets.public_of(drawn(f"key {name}"))
         signature = secrets.sign(drawn(name), wire.join_statement(RUN, invited, name, run_key))
         members.append(wire.Member(name, identity, run_key, signature))
-    agreed = wire.Agreement(RUN, invited, wire.seated(members, RUN), b"", [], [], [])
-    seeds = {"mask": drawn("mask"), "pad": drawn("pad")}
+    seats = wire.seated(members, RUN)
+    has_roles = parameters.scheme == "role-keys"
+    roles, blocks = ([cells[one.name][i] for one in seats if has_roles] for i in (0, 1))
+    without_rows = [seat for seat, one in enumerate(seats) if one.name in helpers]
+    agreed = wire.Agreement(RUN, invited, seats, b"", roles, without_rows, blocks)
+    seeds = {purpose: drawn(purpose) for purpose in purposes}
     commitments = wire.committed(seeds, agreed, "a", drawn("a"))
     message = wire.Message("invitation", RUN, b"", "", "", invited)
+    return {
+        "run": RUN.hex(),
+        "secrets": "shake256 of server, server key, a, key a, ...",
+        "parameters": wire.packed(*astuple(parameters)).hex(),
+        "invitation": wire.encode(wire.signed(message, drawn("server"))).hex(),
+        "seats": agreed.names,
+        "roles": agreed.roles,
+        "helpers": agreed.helpers,
+        "blocks": agreed.blocks,
+        "agreement": agreed.encoded.hex(),
+        "hash": agreed.hash.hex(),
+        "seeds": {purpose: seed.hex() for purpose, seed in seeds.items()},
+        "commitments": wire.packed(*commitments).hex(),
+    }
+
+
+def agreements() -> list[Case]:
+    """Devices join one invitation: parameters, statements, seats, the agreement and its hash; commitments.
+
+    Of coded-padded, then of role keys in two blocks of rows, with a reserve that is a helper, and a device of no role.
+    """
+    bounds = (1.0, 1.0, 100, 30)
+    coded = fixed_point.Parameters("coded-padded", 3, 4, 2, *bounds, epochs=6, recipe=drawn("recipe"))
+    by_roles = fixed_point.Parameters("role-keys", 1, 4, 2, *bounds, epochs=6, recipe=drawn("recipe"), colluders=1)
+    cells = {"a": (0, 0), "b": (1, 0), "c": (0, 1), "d": (1, 1), "e": (0, -1), "f": (-1, -1)}
     return [
-        {
-            "run": RUN.hex(),
-            "secrets": "shake256 of server, server key, a, key a, ...",
-            "parameters": wire.packed(*astuple(parameters)).hex(),
-            "invitation": wire.encode(wire.signed(message, drawn("server"))).hex(),
-            "seats": agreed.names,
-            "agreement": agreed.encoded.hex(),
-            "hash": agreed.hash.hex(),
-            "seeds": {purpose: seed.hex() for purpose, seed in seeds.items()},
-            "commitments": wire.packed(*commitments).hex(),
-        }
+        agreement(coded, dict.fromkeys("abcde", (-1, -1)), "", ["mask", "pad"]),
+        agreement(by_roles, cells, "e", ["role-0", "role-1"]),
     ]
 
 
@@ -176,23 +197,33 @@ class TwoProducts:
         return {1: [[0.5], [-0.25], [1.0]], 2: [[1.0], [0.5], [-0.25]]}.get(len(self.totals))
 
 
+class WholeTotal:
+    """Of whole numbers there is one total, and no question."""
+
+    def __init__(self) -> None:
+        self.totals: list[list[str]] = []
+
+    def __call__(self, e: fixed_point.Reals, total: list[float]) -> None:
+        """As texts: they may pass 2^53."""
+        del e
+        self.totals.append([str(int(one)) for one in total])
+
+
 def draws(label: str) -> Callable[[int], bytes]:
     """A source of secrets: the n-th is SHAKE-256 of the label and n."""
     numbered = itertools.count()
     return lambda length: drawn(f"{label} {next(numbered)}", length)
 
 
-def exchange() -> list[Case]:
-    """Two co-holders through a run of role keys in two blocks of rows: all messages to them and from them; the totals.
-
-    The n-th secret of a device is SHAKE-256 of "NAME n" (32 bytes), its long-term secret that of "NAME".
-    """
-    names, public = ("a", "b", "c", "d"), secrets.identity_of(drawn("server"))
-    roles, blocks = {"a": 0, "b": 1, "c": 0, "d": 1}, {"a": 0, "b": 0, "c": 1, "d": 1}
-    terms = fixed_point.Parameters(
-        "role-keys", 1, 3, 1, 1.0, 1.0, 100, 10, epochs=3, recipe=drawn("recipe"), colluders=1
-    )
-    data = {name: ([[i / 8, 0.1, -0.5], [0.3, -i / 8, 1.0]], [[0.5], [-i / 8]]) for i, name in enumerate(names)}
+def run_of(
+    terms: fixed_point.Parameters,
+    data: RowsByName,
+    blocks: dict[str, int],
+    solver: TwoProducts | WholeTotal,
+    shown: str,
+) -> list[Case]:
+    """A run of role keys with these rows: what the devices that are shown receive and send."""
+    names, public = list(data), secrets.identity_of(drawn("server"))
     roster = {name: secrets.identity_of(drawn(name)) for name in names}
     seen: dict[str, list[Case]] = {name: [] for name in names}
 
@@ -208,20 +239,36 @@ def exchange() -> list[Case]:
 
         return send
 
-    server, solver = (
-        parties.Server(drawn("server"), {name: line(name) for name in names}, draws("server")),
-        TwoProducts(),
+    server = parties.Server(drawn("server"), {name: line(name) for name in names}, draws("server"))
+    role_keys.run(server, terms, solver, {name: i % 2 for i, name in enumerate(names)}, blocks)
+    parameters = wire.packed(*astuple(terms)).hex()
+    common = {"server": public.hex(), "parameters": parameters, "pods": [names], "totals": solver.totals}
+    found = []
+    for name in shown:
+        X, Y = data[name]
+        brought = {"X": X, "Y": Y} if X else {"numbers": [str(one) for one in Y[0]]}
+        found.append({"name": name, **common, **brought, "messages": seen[name]})
+    return found
+
+
+def exchange() -> list[Case]:
+    """Devices through a run of role keys: all messages to them and from them; the totals.
+
+    Two co-holders in two blocks of rows, then one of whole numbers, and one of whole numbers that take three primes.
+    The n-th secret of a device is SHAKE-256 of "NAME n" (32 bytes), its long-term secret that of "NAME".
+    """
+    terms = fixed_point.Parameters(
+        "role-keys", 1, 3, 1, 1.0, 1.0, 100, 10, epochs=3, recipe=drawn("recipe"), colluders=1
     )
-    role_keys.run(server, terms, solver, roles, blocks)
-    common = {
-        "server": public.hex(),
-        "parameters": wire.packed(*astuple(terms)).hex(),
-        "pods": [names],
-        "totals": solver.totals,
+    rows: RowsByName = {
+        name: ([[i / 8, 0.1, -0.5], [0.3, -i / 8, 1.0]], [[0.5], [-i / 8]]) for i, name in enumerate("abcd")
     }
-    return [
-        {"name": name, **common, "X": data[name][0], "Y": data[name][1], "messages": seen[name]} for name in ("a", "c")
-    ]
+    found = run_of(terms, rows, {"a": 0, "b": 0, "c": 1, "d": 1}, TwoProducts(), "ac")
+    for unit, limit in ((100, 10**6), (2**55 + 2**10, 2**60)):
+        total = replace(terms, d=1, outputs=3, epochs=1, total_limit=limit.to_bytes(9))
+        numbers: RowsByName = {name: ([], [[i * unit, 0, -i - 1]]) for i, name in enumerate("abcd")}
+        found += run_of(total, numbers, {}, WholeTotal(), "c")
+    return found
 
 
 PARTS = (packing, gradient_code, rounding, row_blocks, pads, sealing, agreements, exchange)

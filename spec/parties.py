@@ -90,9 +90,9 @@ def sealed(party: Device | Server, kind: str, to: str, public: bytes, plaintext:
 
 
 def block_lengths(agreed: wire.Agreement, beside: int) -> list[int]:
-    """Numbers of each block of rows in an answer; ``beside`` the row count, which goes with the last one."""
-    rows = block_rows(agreed.parameters.d, agreed.n_blocks)
-    return [len(one) * agreed.parameters.outputs + beside * (one is rows[-1]) for one in rows]
+    """Numbers of each block of rows in an answer; ``beside`` the row count, if any, which goes with the last one."""
+    p, rows = agreed.parameters, block_rows(agreed.parameters.d, agreed.n_blocks)
+    return [len(one) * p.outputs + (beside and one is rows[-1] and not any(p.total_limit)) for one in rows]
 
 
 def pads(seed: bytes, agreed: wire.Agreement, kept: Collection[int]) -> tuple[list[int], list[int]]:
@@ -105,7 +105,7 @@ def pads(seed: bytes, agreed: wire.Agreement, kept: Collection[int]) -> tuple[li
 
 def zeros(p: Parameters) -> tuple[list[int], list[int]]:
     """Two sums before anything is added: of triangles, and of constant parts."""
-    return [0] * (p.d * (p.d + 1) // 2), [0] * (p.d * p.outputs + 1)
+    return [0] * (p.d * (p.d + 1) // 2), [0] * (p.d * p.outputs + (not any(p.total_limit)))
 
 
 def padded(device: Device, seeds: list[bytes]) -> bytes:
@@ -198,8 +198,7 @@ def is_ready(device: Device, gram: list[int], constant: list[int]) -> list[Messa
 
 def on_update(device: Device, found: Message) -> list[Message]:
     """Answer matrix e, or the constant where the update has no numbers: an epoch for one update only."""
-    epoch, _, numbers = wire.unpacked(found.body, "iib")
-    digest = sha256(found.body)
+    (epoch, _, numbers), digest = wire.unpacked(found.body, "iib"), sha256(found.body)
     if epoch > device.answered[0]:
         assert device.matrix, "sharing comes first"
         p, primes, said = device.terms, device.agreed.scales.primes, device.constant
@@ -260,11 +259,11 @@ def come_together(server: Server, p: Parameters, roles: dict[str, int], blocks: 
 def train(server: Server, solver: Solver, decoder: Decoder, to: list[str]) -> None:
     """The epochs: e = 0 for the constant first, then what the solver asks for; pads off, bounds checked, to reals.
 
-    An empty e asks for the constant: G^(1), and the number of rows. to: who is asked.
+    An empty e asks for the constant: G^(1), and the number of rows; or whole numbers. to: who is asked.
     """
-    agreed, s, modulus, bits = server.agreed, server.agreed.scales, prod(server.agreed.scales.primes), 0
-    e: Matrix = []
-    for epoch in range(1, agreed.parameters.epochs + 1):
+    agreed, p, s, bits = server.agreed, server.agreed.parameters, server.agreed.scales, 0
+    e, modulus = Matrix(), prod(s.primes)
+    for epoch in range(1, p.epochs + 1):
         body, answers = wire.packed(epoch, bits, pack([*chain(*e)], s.primes)), {}
         for one in broadcast(server, to, "update", body):
             answer = open_sealed(server.key, agreed.member[one.sender].run_key, wire.context(one), one.body)
@@ -277,8 +276,8 @@ def train(server: Server, solver: Solver, decoder: Decoder, to: list[str]) -> No
             asked = [[v / 2.0**bits for v in row] for row in e]  # as it was rounded
             wanted = solver(asked, to_reals(total, s.gram_bits + bits, limits, modulus))
         else:
-            rows = to_reals(total[-1:], 0, [agreed.parameters.rows], modulus)
-            wanted = solver([], to_reals(total[:-1], s.constant_bits, [s.cross_limit], modulus) + rows)
+            rows = to_reals(total[p.d * p.outputs :], 0, [p.rows], modulus)
+            wanted = solver([], to_reals(total[: p.d * p.outputs], s.constant_bits, [s.cross_limit], modulus) + rows)
         if wanted is None:
             break
         e, bits = rounded_update(s, wanted)

@@ -30,7 +30,7 @@ def receive(device: Device, data: bytes) -> list[bytes]:
 
 def check_role_key(agreed: Agreement, role: int, public: bytes, signer: str, signature: bytes) -> None:
     """Whoever signs the key of a role holds it in this agreement."""
-    assert agreed.role[signer] == role, "the key of a role is signed by its holders"
+    assert agreed.role[signer] == role >= 0, "the key of a role is signed by its holders"
     verify(agreed.member[signer].identity, wire.role_key_statement(agreed, role, public), signature)
 
 
@@ -42,10 +42,10 @@ def signed_role_key(device: Device) -> list[bytes]:
 
 def on_role_key_wanted(device: Device, found: Message) -> list[Message]:
     """Draw the key of this device's role, unless it has one, and seal the private half to these co-holders."""
-    agreed, envelopes, key = device.agreed, [], device.role_key or device.random(32)
-    for name in wire.unpacked(found.body):
-        assert agreed.role[name] == agreed.role[device.name] and name != device.name, "to co-holders only"
-        envelopes.append([name, parties.sealed(device, "role-key", name, agreed.member[name].run_key, key).body])
+    agreed, to, key = device.agreed, wire.unpacked(found.body), device.role_key or device.random(32)
+    holders = {name for name in agreed.names if agreed.role[name] == agreed.role[device.name] >= 0}
+    assert device.name in holders and set(to) <= holders - {device.name}, "by a holder, to co-holders only"
+    envelopes = [[one, parties.sealed(device, "role-key", one, agreed.member[one].run_key, key).body] for one in to]
     device.role_key = key
     body = wire.packed(*signed_role_key(device), envelopes)
     return [wire.signed(parties.message(device, "role-key", body), device.secret)]
@@ -103,8 +103,7 @@ def on_share(device: Device, found: Message) -> list[Message]:
     agreed, owner, purpose = device.agreed, found.sender, f"role-{device.agreed.role[device.name]}"
     commitments, envelope = wire.unpacked(found.body, "lb")
     bound = seed_context(agreed, owner, purpose, commitments)
-    secrets = open_sealed(device.role_key, agreed.member[owner].run_key, bound, envelope)
-    seed = wire.unpacked(secrets, "bbbb")[1]
+    seed = wire.unpacked(open_sealed(device.role_key, agreed.member[owner].run_key, bound, envelope), "bbbb")[1]
     assert owner in agreed.owners and device.seeds.get(owner, seed) == seed, "owners share with holders, once"
     wire.check_fits(commitments, agreed, owner, purpose, seed)
     return take(device, owner, seed, commitments)
@@ -174,8 +173,7 @@ def run(server: Server, p: Parameters, solver: Solver, roles: dict[str, int], bl
     parties.come_together(server, p, roles, blocks)
     agreed, primes, (gram, constant) = server.agreed, server.agreed.scales.primes, parties.zeros(p)
     holders = [[name for name in agreed.names if agreed.role[name] == role] for role in range(p.colluders + 1)]
-    keys = wire.packed(*(role_key_of(server, *one) for one in holders))
-    listed = {}
+    keys, listed = wire.packed(*(role_key_of(server, *one) for one in holders)), {}
     for one in parties.broadcast(server, server.devices, "role-keys", keys):
         if one.kind == "shares":
             verify(agreed.member[one.sender].identity, wire.signed_part(one), one.signature)

@@ -146,12 +146,12 @@ def read_agreement(data: bytes) -> Agreement:
     assert found.helpers == sorted(set(found.helpers) & set(range(n))) and not found.theta, "helpers have seats"
     for member in found.members:
         verify(member.identity, join_statement(run, invited, member.name, member.run_key), member.signature)
+    assert bool(roles) == (p.scheme == "role-keys"), "with role keys everybody has a role or -1, else nobody"
     if roles:
-        held = set(zip(roles, blocks or [0] * n, strict=True))
-        assert held >= {*product(range(p.colluders + 1), range(found.n_blocks))}, (
-            "a holder for every block of each role"
-        )
-        assert max(roles) <= p.colluders, "there are z + 1 roles"
+        cells = {*product(range(p.colluders + 1), range(found.n_blocks))}
+        dealt = set(zip(roles, blocks or [min(role, 0) for role in roles], strict=True))
+        reserve = {*product(range(-1, p.colluders + 1), [-1])}
+        assert cells <= dealt <= cells | reserve, "a holder for every block of each of z + 1 roles, and no others"
         assert not blocks or 1 < found.n_blocks <= p.d, "a block has rows, and there are others"
     return found
 

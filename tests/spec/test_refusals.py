@@ -27,7 +27,8 @@ def device_of(case: dict[str, Any]) -> parties.Device:
     terms = fixed_point.Parameters(*wire.unpacked(bytes.fromhex(case["parameters"])))
     (names,), name = case["pods"], case["name"]
     roster = {one: secrets.identity_of(drawn(one)) for one in names}
-    server, rows = bytes.fromhex(case["server"]), (case["X"], case["Y"])
+    server = bytes.fromhex(case["server"])
+    rows: tuple[Any, Any] = (case["X"], case["Y"]) if "X" in case else ([], [[int(one) for one in case["numbers"]]])
     return parties.Device(
         name, drawn(name), server, terms, roster, [frozenset(names)], 3, *rows, make_vectors.draws(name)
     )
@@ -49,7 +50,10 @@ LIES: dict[str, list[Callable[[list[Any]], list[Any]]]] = {
         lambda body: [*body[:2], [[one[0], one[1], one[2], flipped(one[3])] for one in body[2]], *body[3:]],
         lambda body: [*body[:3], bytes(24), *body[4:]],
         lambda body: [*body[:4], [0] * 4, *body[5:]],
+        lambda body: [*body[:4], [], [], []],  # without roles nobody would have to sign their keys
+        lambda body: [*body[:4], [-2, *body[4][1:]], *body[5:]],
         lambda body: [*body[:5], [0], body[6]],
+        lambda body: [*body[:6], [-2, *body[6][1:]]],
     ],
     "role-key-wanted": [lambda body: ["b"]],
     "role-key": [lambda body: [body[0], flipped(body[1]), body[2]], lambda body: [*body[:2], flipped(body[2])]],
@@ -164,3 +168,42 @@ def test_what_the_operator_approved_binds(change: str) -> None:
     else:
         device.least_owners = 5
     is_refused(device, steps[last])
+
+
+AGREEMENT = wire.unpacked(
+    bytes.fromhex(
+        json.loads((make_vectors.FOLDER / "agreements.json").read_text(encoding="utf-8"))["cases"][1]["agreement"]
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("roles", "blocks"),
+    [
+        ([], []),  # nobody would have to sign the keys of the roles
+        ([], AGREEMENT[6]),
+        ([role - (role < 0) for role in AGREEMENT[4]], AGREEMENT[6]),
+        (AGREEMENT[4], [0 if role < 0 else block for role, block in zip(AGREEMENT[4], AGREEMENT[6], strict=True)]),
+        (AGREEMENT[4], [block - (block < 0 <= role) for role, block in zip(AGREEMENT[4], AGREEMENT[6], strict=True)]),
+        ([role + 2 * (role < 0) + (role > 0) for role in AGREEMENT[4]], AGREEMENT[6]),
+    ],
+)
+def test_an_agreement_deals_roles_and_blocks(roles: list[int], blocks: list[int]) -> None:
+    run, invited, members, theta, _, helpers, _ = AGREEMENT
+    wire.read_agreement(wire.packed(*AGREEMENT))
+    with pytest.raises((AssertionError, ValueError)):
+        wire.read_agreement(wire.packed(run, invited, members, theta, roles, helpers, blocks))
+
+
+def test_there_is_no_key_of_no_role() -> None:
+    """Not even among several devices that hold none."""
+    agreed = wire.read_agreement(wire.packed(*AGREEMENT))
+    device = device_of(CASES[0])
+    device.name, device.secret, device.agreed = "f", drawn("f"), agreed
+    assert agreed.role["f"] == -1
+    with pytest.raises(AssertionError, match="by a holder, to co-holders only"):
+        role_keys.on_role_key_wanted(device, parties.message(device, "role-key-wanted", wire.packed()))
+    assert not device.role_key
+    signature = secrets.sign(drawn("f"), wire.role_key_statement(agreed, -1, bytes(32)))
+    with pytest.raises(AssertionError, match="signed by its holders"):
+        role_keys.check_role_key(agreed, -1, bytes(32), "f", signature)

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from codedfl.code.gradient_code import GradientCode
+from codedfl.code.roles import Cell
 from codedfl.crypto import pads, sealed
 from codedfl.crypto.sealed import Identity, RunKey
 from codedfl.exact.fixed_point import Bounds, FixedPoint
 from codedfl.exact.ring import Ring
 from codedfl.exact.row_blocks import RowBlocks
 from codedfl.protocol.agreement import Agreement, Invitation, Member, Parameters
-from codedfl.protocol.contribution import Rows
+from codedfl.protocol.contribution import Rows, WholeNumbers
 from codedfl.protocol.device import Device
 from codedfl.protocol.messages import Commitments, Kind, Message, pack_list
 from codedfl.protocol.plan import RunPlan
@@ -106,40 +107,63 @@ def test_sealing() -> None:
     assert hashlib.sha256(encrypted).hexdigest() == bulk["sha256"]
 
 
-def test_agreements() -> None:
-    (case,) = cases("agreements")
+@pytest.mark.parametrize("case", cases("agreements"), ids=["coded-padded", "role-keys"])
+def test_agreements(case: dict[str, Any]) -> None:
     run, server, server_key = bytes.fromhex(case["run"]), Identity(secret("server")), RunKey(secret("server key"))
-    parameters = Parameters("coded-padded", 3, 4, 2, Bounds(1.0, 1.0, 100, 30), epochs=6, recipe=secret("recipe"))
+    coded, with_roles = ("coded-padded", 3, 4, 2), ("role-keys", 1, 4, 2)
+    parameters = Parameters(
+        *(with_roles if case["roles"] else coded),
+        Bounds(1.0, 1.0, 100, 30),
+        epochs=6,
+        recipe=secret("recipe"),
+        colluders=1 if case["roles"] else 0,
+    )
     assert parameters.encode().hex() == case["parameters"]
     invitation = Invitation(run, server.public, server_key.public, parameters)
     message = Message(Kind.INVITATION, run, b"", "", "", invitation.encoded).signed_by(server)
     assert message.encode().hex() == case["invitation"]
     members = []
-    for name in "abcde":
+    for name in sorted(case["seats"]):
         identity, run_key = Identity(secret(name)), RunKey(secret(f"key {name}"))
         signature = identity.sign(invitation.join_statement(name, run_key.public))
         members.append(Member(name, identity.public, run_key.public, signature))
-    agreed = Agreement.freeze(invitation, members)
+    dealt = [Cell(*one) for one in zip(case["roles"], case["blocks"], strict=True)]
+    cells = dict(zip(case["seats"], dealt, strict=True)) if dealt else None
+    agreed = Agreement.freeze(
+        invitation, members, cells=cells, helpers=[case["seats"][seat] for seat in case["helpers"]]
+    )
     assert (list(agreed.names), agreed.encoded.hex(), agreed.hash.hex()) == (
         case["seats"],
         case["agreement"],
         case["hash"],
     )
-    assert Agreement.decode(bytes.fromhex(case["agreement"])).names == agreed.names
+    again = Agreement.decode(bytes.fromhex(case["agreement"]))
+    assert (again.names, again.roles, again.helpers, again.blocks) == (
+        agreed.names,
+        tuple(case["roles"]),
+        tuple(case["helpers"]),
+        tuple(case["blocks"]),
+    )
     seeds = {purpose: bytes.fromhex(seed) for purpose, seed in case["seeds"].items()}
     commitments = Commitments.to(seeds, "a", agreed.hash, Identity(secret("a")))
     assert pack_list(commitments.fields()).hex() == case["commitments"]
     commitments.check_signature("a", agreed.hash, Identity(secret("a")).public)
 
 
-@pytest.mark.parametrize("case", cases("exchange"), ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("exchange"), ids=["a", "c", "whole numbers", "on three primes"])
 def test_exchange(case: dict[str, Any]) -> None:
     """List digest and signatures, upload and answers are what a device sends in it."""
     parameters, name, numbered = Parameters.decode(bytes.fromhex(case["parameters"])), case["name"], itertools.count()
+    whole = [int(one) for one in case.get("numbers", [])]
+    brought = (
+        WholeNumbers(len(whole), lambda ring: ring.from_integers(np.array(whole)))
+        if whole
+        else Rows(case["X"], case["Y"])
+    )
     device = Device(
-        RunPlan(ROLE_KEYS, parameters, tuple(case["pods"][0]), blocks=2),
+        RunPlan(ROLE_KEYS, parameters, tuple(case["pods"][0]), blocks=1 if whole else 2),
         name,
-        Rows(case["X"], case["Y"]),
+        brought,
         identity=Identity(secret(name)),
         random_bytes=lambda count: secret(f"{name} {next(numbered)}", count),
     )
@@ -164,10 +188,12 @@ def test_the_totals_of_the_exchange() -> None:
         integers, bits = scales.round_update(np.array(e)[:, None])
         expected.append([*np.ldexp((gram @ integers).ravel(), -scales.gram_bits - bits)])
     assert cases("exchange")[0]["totals"] == expected
+    for case, unit in zip(cases("exchange")[2:], (100, 2**55 + 2**10), strict=True):
+        assert case["totals"] == [[str(6 * unit), "0", "-10"]]
 
 
-def test_what_the_package_makes_the_specification_reads() -> None:
-    (case,) = cases("agreements")
+@pytest.mark.parametrize("case", cases("agreements"), ids=["coded-padded", "role-keys"])
+def test_what_the_package_makes_the_specification_reads(case: dict[str, Any]) -> None:
     agreed = wire.read_agreement(bytes.fromhex(case["agreement"]))
     assert (agreed.names, agreed.hash.hex()) == (case["seats"], case["hash"])
     assert wire.encode(wire.decode(bytes.fromhex(case["invitation"]))).hex() == case["invitation"]
