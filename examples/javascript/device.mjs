@@ -1,446 +1,355 @@
-// A device of role keys as a state machine: an owner of rows and a holder of a role (docs/protocol.md, "Role keys").
-// It does no I/O. Its state is plain values, so that whoever drives it can save it before anything leaves.
+// The state machine of a device of role keys: the page's section "A device".
+//
+// `receive` takes the state of a run and a message, and returns the next state and the messages to send. No state is
+// changed in place: a handler returns what becomes different, so a refusal, which is any exception, changes nothing.
 
-import * as parts from "./parts.mjs";
-import { must, packed, range, sha256, unpacked, verify } from "./parts.mjs";
+import * as wire from './messages.mjs';
+import { bytes, list, listOf, packed, text, unpacked, whole } from './messages.mjs';
+import { constantPieces, entries, pack, product, rowsFrom, statistics, toPlanes, unpack, zeros } from './numbers.mjs';
+import {
+  addPad, agreedSecret, EMPTY, hex, identityOf, must, openSealed, publicOf, same, seal, sha256, sign, verify,
+} from './secrets.mjs';
 
-const REFUSES = Buffer.from("this device does not take part");
-const role = (r) => `role-${r}`;
-const same = (a, b) => Buffer.compare(a, b) === 0;
+export const NO_PART = 'this device does not take part';
+const SIGNED = ['invitation', 'agreement', 'role-key', 'roll-call', 'owners', 'update', 'finish'];
+const SHARING = ['role-key-wanted', 'role-key', 'role-keys', 'share', 'roll-call', 'certificate'];
+const INVITATION = list(bytes, bytes, bytes);
+const SIGNATURES = listOf(list(text, bytes));
 
-export class Device {
-  // terms: what the operator approved: server, roster, pods, leastOwners, parameters, and what the device brings
-  // (rows {X, Y}, or numbers); answered: digests of the questions answered in earlier runs on the same terms.
-  constructor(name, secret, terms, random, answered = []) {
-    Object.assign(this, { name, terms, random, identity: parts.identityOf(secret) });
-    this.state = { questions: answered, seeds: {}, commitments: {}, answered: [0, "", ""] };
-  }
+/** Of a run that nothing is known of. Seeds and commitments are by seat; gram and constant are sums of pads, packed. */
+export const NOTHING = Object.freeze({
+  run: EMPTY, invited: EMPTY, key: EMPTY, agreement: EMPTY, roleKey: EMPTY, seeds: [], commitments: [], called: false,
+  owners: EMPTY, certificate: EMPTY, gram: EMPTY, constant: EMPTY,
+  epoch: 0, update: EMPTY, answer: null, question: EMPTY,
+});
 
-  get agreed() {
-    must(this.state.agreement, "an agreement comes first");
-    if (this.read?.[0] !== this.state.agreement)
-      this.read = [this.state.agreement, parts.readAgreement(this.state.agreement)];
-    return this.read[1];
-  }
+/** A function of bytes, computed once per Uint8Array: what follows from a part of the state is not kept in it. */
+function remembered(make) {
+  const known = new WeakMap();
+  return (of, ...more) => known.get(of) ?? known.set(of, make(of, ...more)).get(of);
+}
+const agreementOf = remembered(wire.readAgreement);
+const matrixOf = remembered((gram, agreed, kept) => {
+  const [{ d }, { primes, nBlocks }] = [agreed.p, agreed];
+  const count = entries(d, nBlocks, kept).reduce((sum, one) => sum + one.count, 0);
+  return unpack(gram, primes, count).map((plane) => rowsFrom(plane, d, nBlocks, kept));
+});
 
-  get seat() {
-    return this.seatOf(this.name);
-  }
-
-  get role() {
-    return this.agreed.roles[this.seat];
-  }
-
-  seatOf(name) {
-    const seat = this.agreed.names.indexOf(name);
-    must(seat >= 0, "a device is one of this run");
-    return seat;
-  }
-
-  // A message in, messages out. What is refused changes nothing.
-  receive(data, bulk) {
-    const { invited } = this.state;
-    const p = invited && parts.readParameters(unpacked(invited)[2]);
-    must(
-      data.length + (bulk?.length ?? 0) <= 2 ** 16 + (p ? 9 * p.d * p.outputs + 2 ** 25 : 0),
-      "a message is not too long",
-    );
-    const m = parts.decoded(data, bulk);
-    must(Object.hasOwn(HANDLERS, m.kind), "a device is sent what is for devices");
-    must(["", this.name].includes(m.receiver), "a message is for this device");
-    const before = this.state;
-    if (m.kind !== "invitation") {
-      must(before.run && same(m.run, before.run), "a message is of this run");
-      const known = before.agreement ? this.agreed.hash : Buffer.alloc(0);
-      must(m.kind === "agreement" || same(m.agreement, known), "a message is of the agreement accepted here");
-      if (before.finished) return [];
-    }
-    this.state = { ...before };
-    try {
-      return HANDLERS[m.kind].call(this, m) ?? [];
-    } catch (error) {
-      this.state = before;
-      throw error instanceof parts.Refusal ? error : new parts.Refusal(`a message is well-formed (${error.message})`);
-    }
-  }
-
-  fromServer(m) {
-    parts.checkSigned(m, this.terms.server);
-  }
-
-  header(kind, receiver = "", sender = this.name) {
-    return parts.message(kind, this.state.run, this.agreed.hash, sender, receiver);
-  }
-
-  sealed(kind, plaintext) {
-    const header = this.header(kind);
-    const serverKey = unpacked(this.state.invited, "bbb")[1];
-    return {
-      ...header,
-      body: parts.seal(this.state.key, serverKey, parts.context(header), plaintext, this.random(32)),
-    };
-  }
-
-  // -- coming into a run
-
-  onInvitation(m) {
-    const [server, serverKey, parameters] = unpacked(m.body, "bbb");
-    const s = this.state;
-    must(same(server, this.terms.server), "the server is the one that the operator trusts");
-    this.fromServer(m);
-    must(!s.run || (same(s.run, m.run) && same(s.invited, m.body)), "one run, one invitation");
-    if (s.agreement) return [];
-    must(m.run.length === 16, "a run id has 16 bytes");
-    s.key ??= this.random(32);
-    parts.exchange(s.key, serverKey); // fails for a key that nothing can be sealed to
-    [s.run, s.invited] = [m.run, m.body];
-    const nothing = Buffer.alloc(0);
-    if (!same(parameters, this.terms.parameters)) {
-      s.refused = true;
-      return [
-        parts.signed(
-          parts.message("refusal", m.run, nothing, this.name, "", REFUSES, this.identity.public),
-          this.identity,
-        ),
-      ];
-    }
-    const key = parts.runPublic(s.key);
-    const signature = this.identity.sign(parts.joinStatement(m.run, m.body, this.name, key));
-    return [parts.message("join", m.run, nothing, this.name, "", key, this.identity.public, signature)];
-  }
-
-  onAgreement(m) {
-    this.fromServer(m);
-    const { state, terms } = this;
-    if (state.agreement) {
-      must(same(state.agreement, m.body), "a device accepts one agreement per run");
-      return [];
-    }
-    must(!state.refused, "a device that does not take part accepts no agreement");
-    state.agreement = m.body;
-    const agreed = this.agreed;
-    must(
-      same(agreed.run, state.run) && same(agreed.invited, state.invited),
-      "it is for the invitation that was joined",
-    );
-    const me = agreed.members[this.seat];
-    must(same(me.runKey, parts.runPublic(state.key)), "it carries this device's run key");
-    must(same(me.identity, this.identity.public), "it carries this device's identity");
-    for (const { name, identity } of agreed.members)
-      must(
-        Object.hasOwn(terms.roster, name) && same(terms.roster[name], identity),
-        "everybody is on the roster, with its key",
-      );
-    const inPods = new Set(terms.pods.flat());
-    must(
-      agreed.names.every((name, i) => agreed.owners.includes(i) === inPods.has(name)),
-      "owners are those in the pods",
-    );
-    must(agreed.roles.length, "role keys have roles");
-  }
-
-  // -- the key of this device's role
-
-  checkRoleKey(of, key, signer, signature) {
-    const seat = this.seatOf(signer);
-    must(this.agreed.roles[seat] === of, "the key of a role is signed by its holders");
-    verify(this.agreed.members[seat].identity, parts.roleKeyStatement(this.agreed, of, key), signature);
-  }
-
-  onRoleKeyWanted(m) {
-    const { state, agreed } = this;
-    if (this.role < 0 || (state.matrix && !state.roleKey)) return [];
-    const members = unpacked(m.body).map((name) => agreed.members[this.seatOf(name)]);
-    for (const member of members) {
-      must(agreed.roles[this.seatOf(member.name)] === this.role && member.name !== this.name, "to co-holders only");
-      verify(
-        member.identity,
-        parts.joinStatement(agreed.run, agreed.invited, member.name, member.runKey),
-        member.signature,
-      );
-    }
-    state.roleKey ??= this.random(32);
-    const envelopes = members.map(({ name, runKey }) => {
-      const bound = parts.context(this.header("role-key", name));
-      return [name, parts.seal(state.key, runKey, bound, state.roleKey, this.random(32))];
-    });
-    const key = parts.runPublic(state.roleKey);
-    const signature = this.identity.sign(parts.roleKeyStatement(agreed, this.role, key));
-    return [parts.signed({ ...this.header("role-key"), body: packed(key, signature, envelopes) }, this.identity)];
-  }
-
-  onRoleKey(m) {
-    this.fromServer(m);
-    const { state, agreed } = this;
-    const [key, signature, envelope] = unpacked(m.body, "bbb");
-    if (this.role < 0 || state.matrix) return [];
-    this.checkRoleKey(this.role, key, m.sender, signature);
-    try {
-      const found = parts.openSealed(
-        state.key,
-        agreed.members[this.seatOf(m.sender)].runKey,
-        parts.context(m),
-        envelope,
-      );
-      must(found.length === 32 && same(parts.runPublic(found), key), "the private half of what was signed");
-      state.roleKey = found;
-    } catch (error) {
-      if (!(error instanceof parts.Refusal)) throw error;
-      return [this.sealed("complaint", packed(m.sender, "no key of its role"))];
-    }
-    const mine = this.identity.sign(parts.roleKeyStatement(agreed, this.role, key));
-    return [{ ...this.header("role-key-held"), body: packed(key, mine) }];
-  }
-
-  // -- the upload
-
-  onRoleKeys(m) {
-    const { state, agreed } = this;
-    if (state.used || !agreed.owners.includes(this.seat)) return [];
-    const keys = unpacked(m.body).map((one) => parts.typed(one, "bl"));
-    must(keys.length === agreed.p.colluders + 1, "there is a key for every role");
-    keys.forEach(([key, signatures], r) => {
-      for (const one of signatures) this.checkRoleKey(r, key, ...parts.typed(one, "sb"));
-      const holders = agreed.roles.filter((one) => one === r).length;
-      const signers = new Set(signatures.map(([name]) => name)).size;
-      must(signers >= Math.min(keys.length, holders), "one honest holder has it at least");
-    });
-    return this.upload(keys.map(([key]) => key));
-  }
-
-  statistics() {
-    const { p, primes, owners } = this.agreed;
-    const { rows, numbers } = this.terms;
-    if (p.totalLimit) return [[0], numbers];
-    const fit = (values, bound) =>
-      values.slice(0, p.perDevice).map((row) => row.map((v) => Math.max(-bound, Math.min(bound, v))));
-    const scales = parts.scales({ ...p, owners: p.owners || owners.length, primes });
-    return parts.statistics(fit(rows.X, p.features), fit(rows.Y, p.labels), scales);
-  }
-
-  upload(keys) {
-    const { state, agreed } = this;
-    const { p, primes, nBlocks } = agreed;
-    must(p.colluders > 0, "with z = 0 the upload is sealed, which this device does not do");
-    const seeds = keys.map(() => this.random(32));
-    const [triangle, numbers] = this.statistics();
-    const start = (i) => i * p.d - (i * (i - 1)) / 2;
-    const places = parts.entries(p.d, nBlocks, range(nBlocks)).flatMap(([, , found]) => found);
-    let gram = parts.onRing(
-      places.map(([i, j]) => triangle[start(i) + j - i]),
-      primes,
-    );
-    let constant = parts.onRing(numbers, primes);
-    for (const seed of seeds) {
-      const [onGram, onConstant] = parts.pads(seed, agreed, range(nBlocks));
-      [gram, constant] = [parts.add(gram, onGram, primes), parts.add(constant, onConstant, primes)];
-    }
-    const commitments = parts.committed(
-      seeds.map((seed, r) => [role(r), seed]),
-      agreed.hash,
-      this.name,
-      this.identity,
-    );
-    const nothing = Buffer.alloc(0);
-    const envelopes = seeds.map((seed, r) => {
-      const bound = this.seedContext(this.name, r, commitments);
-      return [role(r), parts.seal(state.key, keys[r], bound, packed(nothing, seed, nothing, nothing), this.random(32))];
-    });
-    const bulk = Buffer.concat([parts.pack(gram), parts.pack(constant)]);
-    const body = packed(commitments, nothing, envelopes);
-    state.used = true;
-    state.commitments = { ...state.commitments, [this.seat]: packed(...commitments) };
-    const sent = parts.signed({ ...this.header("shares"), body, attachment: bulk }, this.identity);
-    return [sent, ...(this.role >= 0 ? this.take(this.seat, seeds[this.role], commitments) : [])];
-  }
-
-  seedContext(owner, r, commitments) {
-    return Buffer.concat([parts.context(this.header("share", role(r), owner)), sha256(packed(...commitments))]);
-  }
-
-  // -- seeds of this device's role
-
-  onShare(m) {
-    const { state, agreed } = this;
-    const seat = this.seatOf(m.sender);
-    must(this.role >= 0 && agreed.owners.includes(seat), "owners share with holders");
-    if (state.seeds[seat] || state.matrix) return [];
-    const [commitments, envelope] = unpacked(m.body, "lb");
-    const [pairs] = parts.typed(commitments, "lb");
-    pairs.forEach((pair) => parts.typed(pair, "sb"));
-    must(state.roleKey, "the key of a role comes before what is sealed to it");
-    const opened = parts.openSealed(
-      state.roleKey,
-      agreed.members[seat].runKey,
-      this.seedContext(m.sender, this.role, commitments),
-      envelope,
-    );
-    let reason = "malformed secrets"; // sealed by its sender: what is wrong from here on is the sender's doing
-    try {
-      const secrets = unpacked(opened, "bbbb");
-      must(
-        secrets.every((one) => [0, 32].includes(one.length)),
-        "a secret has 0 or 32 bytes",
-      );
-      reason = "a seed that does not fit its commitment";
-      return this.take(seat, secrets[1], commitments);
-    } catch (error) {
-      if (!(error instanceof parts.Refusal)) throw error;
-      return [this.sealed("complaint", packed(m.sender, reason))];
-    }
-  }
-
-  take(seat, seed, commitments) {
-    const { state, agreed } = this;
-    const owner = agreed.names[seat];
-    const digest = commitments[0].find(([purpose]) => purpose === role(this.role))?.[1];
-    must(
-      seed.length && digest && same(digest, parts.commitment(seed, agreed.hash, owner, role(this.role))),
-      "a seed fits its commitment",
-    );
-    const known = packed(...commitments);
-    const listed = this.listed().find(([name]) => name === owner);
-    must(!listed || same(listed[1], sha256(known)), "the commitments are those listed");
-    state.seeds = { ...state.seeds, [seat]: seed };
-    state.commitments = { ...state.commitments, [seat]: known };
-    const complete = agreed.owners.every((j) => state.seeds[j]);
-    return [...(complete || state.called ? [this.holds()] : []), ...this.finishSums()];
-  }
-
-  holds() {
-    const names = this.agreed.names.filter((_, j) => this.state.seeds[j]);
-    return this.sealed("holds", packed(...names));
-  }
-
-  onRollCall(m) {
-    this.fromServer(m);
-    if (this.role < 0 || this.state.matrix) return [];
-    this.state.called = true;
-    return [this.holds()];
-  }
-
-  // -- one list of owners, and its certificate
-
-  listed() {
-    return this.state.owners ? unpacked(this.state.owners) : [];
-  }
-
-  onOwners(m) {
-    this.fromServer(m);
-    const { state, terms, agreed } = this;
-    must(!state.owners || same(state.owners, m.body), "a device signs one list per run");
-    const list = unpacked(m.body).map((one) => parts.typed(one, "sbb"));
-    const names = list.map(([name]) => name);
-    const seats = names.map((name) => this.seatOf(name));
-    must(
-      seats.every((seat, i) => agreed.owners.includes(seat) && !(seat <= seats[i - 1])),
-      "owners, each once and in order",
-    );
-    must(list.length >= Math.max(agreed.p.colluders + 2, terms.leastOwners), "a total is never of few");
-    for (const pod of terms.pods) {
-      const there = pod.filter((name) => names.includes(name)).length;
-      must(there === 0 || there === pod.length, "a list is a union of whole pods");
-    }
-    must(!names.includes(this.name) || state.used, "this device is listed as it has uploaded");
-    list.forEach(([, digest], i) => {
-      const known = state.commitments[seats[i]];
-      must(!known || same(sha256(known), digest), "a list has the commitments known here");
-    });
-    state.owners = m.body;
-    const signature = this.identity.sign(parts.listStatement(agreed, m.body));
-    return [{ ...this.header("signature"), body: packed(parts.listDigest(m.body), signature) }];
-  }
-
-  onCertificate(m) {
-    const { state, agreed } = this;
-    must(state.owners, "a list comes before its certificate");
-    if (state.vouched) return [];
-    const signatures = new Map(unpacked(m.body).map((one) => parts.typed(one, "sb")));
-    const statement = parts.listStatement(agreed, state.owners);
-    for (const [name, signature] of signatures)
-      verify(agreed.members[this.seatOf(name)].identity, statement, signature);
-    const needed = Math.floor((agreed.members.length + agreed.p.colluders) / 2) + 1;
-    must(signatures.size >= needed, "more than (D + z)/2 devices signed it");
-    state.vouched = [...new Set([...signatures.keys(), this.name])];
-    return this.finishSums();
-  }
-
-  // Nothing made of the sums leaves before the list is certified; then they are over the list.
-  finishSums() {
-    const { state, agreed } = this;
-    const seats = this.listed().map(([name]) => this.seatOf(name));
-    if (this.role < 0 || !state.vouched || state.matrix || !seats.every((j) => state.seeds[j])) return [];
-    for (const j of seats) {
-      const { name, identity } = agreed.members[j];
-      if (state.vouched.includes(name)) continue;
-      const [pairs, signature] = unpacked(state.commitments[j], "lb");
-      try {
-        verify(identity, parts.commitmentStatement(pairs, agreed.hash, name), signature);
-      } catch {
-        [state.seeds, state.commitments] = [
-          { ...state.seeds, [j]: null },
-          { ...state.commitments, [j]: null },
-        ];
-        return [this.sealed("complaint", packed(name, "a seed that does not fit its commitment"))];
-      }
-    }
-    const sums = seats.map((j) => parts.pads(state.seeds[j], agreed, parts.keptBlocks(agreed, this.seat)));
-    const total = (which) => parts.pack(sums.map((one) => one[which]).reduce((a, b) => parts.add(a, b, agreed.primes)));
-    [state.matrix, state.constant] = [total(0), total(1)];
-    return [this.sealed("ready", Buffer.alloc(0))];
-  }
-
-  // -- epochs
-
-  onUpdate(m) {
-    this.fromServer(m);
-    const { state, agreed } = this;
-    const { p, primes, nBlocks } = agreed;
-    const [epoch, , numbers] = unpacked(m.body, "iib");
-    const [digest, question] = [sha256(m.body), sha256(numbers).toString("hex")];
-    const [lastEpoch, lastDigest, lastAnswer] = state.answered;
-    if (epoch === lastEpoch && epoch > 0) {
-      must(same(digest, lastDigest), "an epoch is answered for one update only");
-      return [this.sealed("answer", lastAnswer)];
-    }
-    must(epoch > lastEpoch && state.matrix, "epochs go up, after sharing");
-    let answer = state.constant;
-    if (numbers.length) {
-      const anew = !state.questions.includes(question);
-      must(!anew || state.questions.length < p.epochs - 1, "no more different questions than were agreed on");
-      if (anew) state.questions = [...state.questions, question];
-      const kept = parts.keptBlocks(agreed, this.seat);
-      const e = parts.unpack(numbers, primes, p.d * p.outputs);
-      const matrix = parts.unpack(state.matrix, primes, state.matrix.length / 3 / primes.length);
-      const shape = { d: p.d, blocks: nBlocks, kept, outputs: p.outputs };
-      answer = parts.pack(primes.map((prime, k) => parts.rowsTimes(matrix[k], e[k], { ...shape, p: prime })));
-      [state.seeds, state.roleKey] = [{}, null]; // when a second is asked, the first is decoded
-    }
-    state.answered = [epoch, digest, packed(epoch, digest, answer)];
-    return [this.sealed("answer", state.answered[2])];
-  }
-
-  onFinish(m) {
-    this.fromServer(m);
-    this.state = {
-      run: this.state.run,
-      agreement: this.state.agreement,
-      questions: this.state.questions,
-      finished: true,
-    };
-  }
+/** Whether rows, or what they are agreed to be, are still to be looked at: until the one upload of an owner. */
+export function needsRows(device, { agreement, commitments }) {
+  if (!agreement.length) return true;
+  const { owners, seat } = agreementOf(agreement);
+  return owners.includes(device.name) && !commitments[seat(device.name)];
 }
 
+const isReady = (state) => state.gram.length > 0;
+
+/**
+ * [state, messages], and no state where nothing of the run is to be kept. A device is what its operator approved: name,
+ * secret, server, roster (a Map), pods, leastOwners; random; and questions(), a Set of digests of every e answered in
+ * this study.
+ * `terms` follow from what the run was asked for: parameters, and X and Y or numbers.
+ */
+export function receive(device, state, data, terms) {
+  const p = wire.readParameters(state.run.length ? unpacked(state.invited, INVITATION)[2] : terms.parameters);
+  const longest = 65536 + 9 * (p ? p.d * p.outputs : 0) + 512 * device.roster.size;
+  must(data.length <= longest, 'a message is no longer than its numbers and names need');
+  const found = wire.decode(data);
+  must(['', device.name].includes(found.receiver), 'a message is for this device');
+  if (SIGNED.includes(found.kind)) verify(device.server, wire.signedPart(found), found.signature);
+  must(found.kind === 'invitation' || same(found.run, state.run), 'a message is of this run');
+  const agreed = state.agreement.length ? agreementOf(state.agreement) : null;
+  if (!['invitation', 'agreement'].includes(found.kind)) {
+    must(agreed && same(found.agreement, agreed.hash), 'a message is of this agreement');
+  }
+  if (found.kind === 'invitation' ? agreed : isReady(state) && SHARING.includes(found.kind)) return [state, []]; // late
+  must(Object.hasOwn(HANDLERS, found.kind), 'a kind of message that is known here');
+  const [different, sends] = HANDLERS[found.kind](device, { ...state, agreed }, found, terms);
+  return [different && { ...state, ...different }, sends];
+}
+
+const message = (device, state, kind, fields) => ({
+  kind, run: state.run, agreement: state.agreed?.hash ?? EMPTY, sender: device.name, receiver: '',
+  body: EMPTY, attachment: EMPTY, signature: EMPTY, ...fields,
+});
+
+function sealed(device, state, kind, receiver, key, plaintext) {
+  const blank = message(device, state, kind, { receiver });
+  return { ...blank, body: seal(state.key, key, wire.context(blank), plaintext, device.random(32)) };
+}
+const toServer = (device, state, kind, plaintext) => sealed(
+  device, state, kind, '', unpacked(state.invited, INVITATION)[1], plaintext);
+const complaint = (device, state, accused, reason) => toServer(device, state, 'complaint', packed(accused, reason));
+
 const HANDLERS = {
-  invitation: Device.prototype.onInvitation,
-  agreement: Device.prototype.onAgreement,
-  "role-key-wanted": Device.prototype.onRoleKeyWanted,
-  "role-key": Device.prototype.onRoleKey,
-  "role-keys": Device.prototype.onRoleKeys,
-  share: Device.prototype.onShare,
-  "roll-call": Device.prototype.onRollCall,
-  owners: Device.prototype.onOwners,
-  certificate: Device.prototype.onCertificate,
-  update: Device.prototype.onUpdate,
-  finish: Device.prototype.onFinish,
+  /** Join, if server and parameters are those approved; one run each, with one key. */
+  invitation(device, state, found, terms) {
+    const [server, serverKey, parameters] = unpacked(found.body, INVITATION);
+    must(same(server, device.server) && found.run.length === 16, 'the server is the one that the operator trusts');
+    const first = !state.run.length;
+    must(first || (same(state.run, found.run) && same(state.invited, found.body)), 'one run, one invitation');
+    const key = first ? device.random(32) : state.key;
+    agreedSecret(key, serverKey); // the server's run key is one that can be sealed to
+    const attachment = identityOf(device.secret);
+    if (first && !(same(parameters, terms.parameters) && wire.readParameters(parameters))) {
+      const refusal = message(device, { run: found.run }, 'refusal', { body: Buffer.from(NO_PART), attachment });
+      return [undefined, [wire.signed(refusal, device.secret)]];
+    }
+    const body = publicOf(key);
+    const signature = sign(device.secret, wire.joinStatement(found.run, found.body, device.name, body));
+    const join = message(device, { run: found.run }, 'join', { body, attachment, signature });
+    return [{ run: found.run, invited: found.body, key }, [join]];
+  },
+
+  /** One agreement per run, for the invitation that was joined, with the keys of the roster in it. */
+  agreement(device, state, found) {
+    must(!state.agreement.length || same(state.agreement, found.body), 'one agreement per run');
+    const agreed = agreementOf(found.body);
+    must(same(agreed.run, state.run) && same(agreed.invited, state.invited), 'for the invitation that was joined');
+    must(same(agreed.member(device.name).runKey, publicOf(state.key)), "it carries this device's run key");
+    for (const { name, identity } of agreed.members) {
+      must(device.roster.has(name) && same(device.roster.get(name), identity), 'everybody is on the roster');
+      must(agreed.owners.includes(name) === device.pods.flat().includes(name), 'the owners are those in the pods');
+    }
+    return [{ agreement: found.body }, []];
+  },
+
+  /** Draw the key of this device's role, unless it has one, and seal the private half to these co-holders. */
+  'role-key-wanted'(device, state, found) {
+    const { agreed } = state;
+    const role = agreed.role(device.name);
+    const roleKey = state.roleKey.length ? state.roleKey : device.random(32);
+    must(role >= 0, 'a holder draws the key of its role');
+    const envelopes = unpacked(found.body, listOf(text)).map((name) => {
+      must(agreed.role(name) === role && name !== device.name, 'to co-holders only');
+      return [name, sealed(device, state, 'role-key', name, agreed.member(name).runKey, roleKey).body];
+    });
+    const body = packed(...signedRoleKey(device, agreed, roleKey), envelopes);
+    return [{ roleKey }, [wire.signed(message(device, state, 'role-key', { body }), device.secret)]];
+  },
+
+  /** The key of this device's role, from a co-holder; who has it signs it too. */
+  'role-key'(device, state, found) {
+    const { agreed } = state;
+    const [key, signature, envelope] = unpacked(found.body, list(bytes, bytes, bytes));
+    must(agreed.role(device.name) >= 0, 'a holder is given the key of its role');
+    wire.checkRoleKey(agreed, agreed.role(device.name), key, found.sender, signature);
+    let roleKey;
+    try {
+      roleKey = openSealed(state.key, agreed.member(found.sender).runKey, wire.context(found), envelope);
+      must(same(publicOf(roleKey), key), 'the private half of what was signed');
+    } catch {
+      return [{}, [complaint(device, state, found.sender, 'no key of its role')]];
+    }
+    const body = packed(...signedRoleKey(device, agreed, roleKey));
+    return [{ roleKey }, [message(device, state, 'role-key-held', { body })]];
+  },
+
+  /** Upload once, to keys that min(z + 1, holders) holders of each role have signed. */
+  'role-keys'(device, state, found, terms) {
+    const { agreed, owners } = state;
+    const keys = unpacked(found.body, listOf(list(bytes, SIGNATURES)));
+    const tooLate = owners.length && !listed(owners).some(([name]) => name === device.name);
+    if (state.commitments[agreed.seat(device.name)] || !agreed.owners.includes(device.name) || tooLate) return [{}, []];
+    must(keys.length === agreed.p.colluders + 1, 'a key for every role');
+    keys.forEach(([key, signatures], role) => {
+      for (const [name, signature] of signatures) wire.checkRoleKey(agreed, role, key, name, signature);
+      const least = Math.min(keys.length, agreed.roles.filter((one) => one === role).length);
+      must(new Map(signatures).size >= least, 'one honest holder has it at least');
+    });
+    return upload(device, state, terms, keys.map(([key]) => key));
+  },
+
+  /** A seed of this device's role, which its owner sealed to the role's key together with its commitments. */
+  share(device, state, found) {
+    const [{ agreed }, owner] = [state, found.sender];
+    const purpose = `role-${agreed.role(device.name)}`;
+    must(agreed.owners.includes(owner), 'owners share with holders');
+    const [commitments, envelope] = unpacked(found.body, list(wire.COMMITMENTS, bytes));
+    const bound = wire.seedContext(agreed, owner, purpose, commitments);
+    const opened = openSealed(state.roleKey, agreed.member(owner).runKey, bound, envelope);
+    let seed;
+    try {
+      const secrets = unpacked(opened, list(bytes, bytes, bytes, bytes));
+      must(secrets.every((one) => [0, 32].includes(one.length)), 'four secrets');
+      seed = secrets[1];
+    } catch {
+      return [{}, [complaint(device, state, owner, 'malformed secrets')]];
+    }
+    must(same(state.seeds[agreed.seat(owner)] ?? seed, seed), 'owners share once');
+    const entry = listed(state.owners).find(([name]) => name === owner);
+    if (!wire.fits(commitments, agreed, owner, purpose, seed)
+      || (entry && !same(entry[1], sha256(packed(...commitments))))) {
+      return [{}, [complaint(device, state, owner, UNFIT)]];
+    }
+    return take(device, state, owner, seed, commitments);
+  },
+
+  /** From now on this device says at once, and with every further seed, whose seeds it holds. */
+  'roll-call'(device, state) {
+    must(state.agreed.role(device.name) >= 0, 'a holder is called');
+    return [{ called: true }, [holds(device, state)]];
+  },
+
+  /** Sign one list per run: enough owners, whole pods, with the commitments that are known here. */
+  owners(device, state, found) {
+    const [{ agreed }, entriesOf] = [state, listed(found.body)];
+    const names = entriesOf.map(([name]) => name);
+    must(!state.owners.length || same(state.owners, found.body), 'a device signs one list per run');
+    must(same(packed(...names), packed(...agreed.owners.filter((name) => names.includes(name)))), 'owners, by seat');
+    must(!names.includes(device.name) || state.commitments[agreed.seat(device.name)], 'listed as it has uploaded');
+    must(names.length >= Math.max(agreed.p.colluders + 2, device.leastOwners), 'a total is never of few');
+    for (const pod of device.pods) {
+      must(new Set(pod.map((name) => names.includes(name))).size <= 1, 'a list is a union of whole pods');
+    }
+    for (const [name, digest] of entriesOf) {
+      const known = state.commitments[agreed.seat(name)];
+      must(!known || same(digest, sha256(packed(...known))), 'the commitments known here');
+    }
+    const signature = sign(device.secret, wire.listStatement(agreed, found.body));
+    const body = packed(wire.listDigest(found.body), signature);
+    return [{ owners: found.body }, [message(device, state, 'signature', { body })]];
+  },
+
+  /** Nothing made of the sums leaves before the list that is known here is certified. */
+  certificate(device, state, found) {
+    const { agreed } = state;
+    must(agreed.role(device.name) >= 0 && state.owners.length, 'a holder that has signed a list');
+    const signatures = new Map(unpacked(found.body, SIGNATURES));
+    for (const [name, signature] of signatures) {
+      verify(agreed.member(name).identity, wire.listStatement(agreed, state.owners), signature);
+    }
+    must(signatures.size >= wire.signaturesNeeded(agreed), 'more than (D + z)/2 signed this very list');
+    const certified = { certificate: found.body };
+    const [different, sends] = settle(device, { ...state, ...certified });
+    return [{ ...certified, ...different }, sends];
+  },
+
+  /** Answer matrix e, or the constant where the update has no numbers: an epoch for one update only. */
+  update(device, state, found) {
+    const [{ agreed }, digest] = [state, sha256(found.body)];
+    const [epoch, , numbers] = unpacked(found.body, list(whole, whole, bytes));
+    if (agreed.role(device.name) < 0) return [{}, []];
+    if (epoch <= state.epoch) {
+      must(epoch === state.epoch && same(digest, state.update), 'epochs go up, each is answered for one update only');
+      return [{}, [state.answer]];
+    }
+    must(isReady(state), 'sharing comes first');
+    let [said, question] = [state.constant, EMPTY];
+    if (numbers.length) {
+      const [{ p, primes }, kept] = [agreed, agreed.kept(device.name)];
+      question = sha256(numbers);
+      must(device.questions().add(hex(question)).size < p.epochs, 'no more different questions than agreed on');
+      const e = unpack(numbers, primes, p.d * p.outputs);
+      const matrix = matrixOf(state.gram, agreed, kept);
+      said = pack(primes.map((prime, k) => product(matrix[k], e[k], p.outputs, prime)));
+    }
+    const answer = toServer(device, state, 'answer', packed(epoch, digest, said));
+    return [{ epoch, update: digest, answer, question }, [answer]];
+  },
+
+  /** Forget every secret of the run: nothing of it is kept. */
+  finish: () => [undefined, []],
 };
+
+const UNFIT = 'a seed that does not fit its commitment';
+
+/** [[owner, digest of its commitments, digest of its upload], ...], none before there is a list. */
+const listed = (owners) => (owners.length ? unpacked(owners, listOf(list(text, bytes, bytes))) : []);
+
+/** [key, signature]: this device has the private half. */
+function signedRoleKey(device, agreed, roleKey) {
+  const key = publicOf(roleKey);
+  return [key, sign(device.secret, wire.roleKeyStatement(agreed, agreed.role(device.name), key))];
+}
+
+/** X'X and the constant part in these blocks of rows: planes of zeros, and how to add what a seed expands to. */
+function pieces({ p, primes, nBlocks }, kept) {
+  const constant = constantPieces(p.d, nBlocks, kept, p.outputs, p.limit ? 0 : 1);
+  return Object.entries({ gram: entries(p.d, nBlocks, kept), constant }).map(([label, parts]) => {
+    const planes = zeros(primes, parts.reduce((sum, one) => sum + one.count, 0));
+    const add = (seed) => parts.reduce((at, { pair, count }) => {
+      addPad(planes, primes, at, seed, label, count, pair);
+      return at + count;
+    }, 0);
+    return { planes, add, places: parts.flatMap((one) => one.places) };
+  });
+}
+
+/** U = X'X + R and V = G + r, packed one behind the other: this device's numbers plus the pads of all these seeds. */
+function padded(agreed, terms, seeds) {
+  const { p, primes, bits, everything } = agreed;
+  const parts = pieces(agreed, everything);
+  const own = p.limit ? [[0], terms.numbers] : statistics(p, bits, terms.X, terms.Y, parts[0].places);
+  return Buffer.concat(parts.map(({ planes, add }, i) => {
+    must(own[i].length === planes[0].length, 'as many numbers as were agreed on');
+    toPlanes(own[i], primes).forEach((plane, k) => planes[k].set(plane));
+    seeds.forEach(add);
+    return pack(planes);
+  }));
+}
+
+/** Fresh seeds, one sealed to the key of each role; the seed of its own role this device keeps itself. */
+function upload(device, state, terms, keys) {
+  const [{ agreed }, me] = [state, device.name];
+  const seeds = keys.map((_, role) => [`role-${role}`, device.random(32)]);
+  const attachment = padded(agreed, terms, seeds.map(([, seed]) => seed));
+  const commitments = wire.committed(seeds, agreed, me, device.secret);
+  const envelopes = seeds.map(([purpose, seed], role) => {
+    const bound = wire.seedContext(agreed, me, purpose, commitments);
+    return [purpose, seal(state.key, keys[role], bound, packed(EMPTY, seed, EMPTY, EMPTY), device.random(32))];
+  });
+  const shares = message(device, state, 'shares', { body: packed(commitments, EMPTY, envelopes), attachment });
+  const [different, sends] = take(device, state, me, seeds[agreed.role(me)]?.[1], commitments);
+  return [different, [wire.signed(shares, device.secret), ...sends]];
+}
+
+const replaced = (array, at, value) => Object.assign([...array], { [at]: value });
+
+const heldOwners = ({ agreed, seeds }) => agreed.owners.filter((name) => seeds[agreed.seat(name)]);
+const holds = (device, state) => toServer(device, state, 'holds', packed(...heldOwners(state)));
+
+/** Keep commitments, and the seed where there is one; say whose seeds are here when all are, or since the roll call. */
+function take(device, state, owner, seed, commitments) {
+  const seat = state.agreed.seat(owner);
+  const kept = { commitments: replaced(state.commitments, seat, commitments) };
+  if (!seed) return [kept, []];
+  const next = { ...state, ...kept, seeds: replaced(state.seeds, seat, seed) };
+  const complete = heldOwners(next).length === next.agreed.owners.length;
+  const sends = next.called || complete ? [holds(device, next)] : [];
+  const [different, more] = settle(device, next);
+  return [{ ...kept, seeds: next.seeds, ...different }, [...sends, ...more]];
+}
+
+/**
+ * With the certificate and the seeds of all owners on the list, whichever comes last, this device is ready: it keeps
+ * the sums of the pads of its role, and forgets the seeds. Every owner has signed its commitments: by its signature on
+ * the list, which names them, or on themselves.
+ */
+function settle(device, state) {
+  const [{ agreed }, owners] = [state, listed(state.owners)];
+  const seats = owners.map(([name]) => agreed.seat(name));
+  if (!state.certificate.length || seats.some((seat) => !state.seeds[seat])) return [{}, []];
+  const signers = [device.name, ...unpacked(state.certificate, SIGNATURES).map(([name]) => name)];
+  const unsigned = owners.filter(([name, digest], i) => {
+    const commitments = state.commitments[seats[i]];
+    try {
+      must(same(sha256(packed(...commitments)), digest), 'the commitments are those listed');
+      if (!signers.includes(name)) wire.checkCommitted(commitments, agreed, name);
+      return false;
+    } catch {
+      return true;
+    }
+  }).map(([name]) => name);
+  if (unsigned.length) {
+    const without = (array) => array.map((one, seat) => (unsigned.includes(agreed.names[seat]) ? null : one));
+    const different = { seeds: without(state.seeds), commitments: without(state.commitments) };
+    return [different, unsigned.map((name) => complaint(device, state, name, UNFIT))];
+  }
+  const [gram, constant] = pieces(agreed, agreed.kept(device.name)).map(({ planes, add }) => {
+    seats.forEach((seat) => add(state.seeds[seat]));
+    return pack(planes);
+  });
+  const forgotten = { seeds: [], roleKey: EMPTY, certificate: EMPTY };
+  return [{ gram, constant, ...forgotten }, [toServer(device, state, 'ready', EMPTY)]];
+}
