@@ -24,6 +24,7 @@ from codedfl.engine.resident_host import ResidentHost
 from codedfl.engine.study_run import RESULT_FILE
 from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART
+from codedfl.report.run_state import RunState
 from codedfl.statistics.statistic import Ask
 from totals import total_of
 
@@ -218,6 +219,8 @@ def test_a_device_with_another_edition_is_named(tmp_path: Path, caplog: pytest.L
     assert DECLINED + "clinic-6; left out with their pods: clinic-4, clinic-5" in told
     reason = f"the study must be {fleet.of.study.digest().hex()[:16]} as the server has it"
     assert any(text.startswith(f"clinic-6 cannot take part: {reason}") for text in told)
+    on_page = {one.name: (one.state, one.in_total) for one in RunState(fleet.output).look().devices}
+    assert len(on_page) == len(fleet.of.roster.owners) and on_page["clinic-6"] == ("gone", False)
 
 
 def test_the_study_file_s_own_bound_is_named_and_who_refused_is_not_called_missing(tmp_path: Path):

@@ -32,6 +32,7 @@ from codedfl.engine.state_journal import StateJournal
 from codedfl.errors import CodedFLError, InvalidInput, NotEnoughDevices
 from codedfl.private_files import make_private_folder, sole_user
 from codedfl.protocol.server import Server
+from codedfl.protocol.server_events import DeviceState
 from codedfl.report.study_files import MODEL_FILE as MODEL_FILE
 from codedfl.report.study_files import RESULT_FILE as RESULT_FILE
 from codedfl.report.study_files import write_results
@@ -182,6 +183,8 @@ class _Served:
         if missing not in ("", self._told):
             log.warning(missing)
             self._told = missing
+            for name in sorted(set(self._roster.keys) - set(names)):  # who never came is on the page, too
+                self._watch.take(DeviceState(name, "gone"))
         return ""
 
     def _gone_from(self, ask: Ask, names: Collection[str]) -> str:
