@@ -271,7 +271,74 @@ def exchange() -> list[Case]:
     return found
 
 
-PARTS = (packing, gradient_code, rounding, row_blocks, pads, sealing, agreements, exchange)
+def as_letter(data: bytes) -> list[bytes]:
+    """[head, bulk]: a message that travels without its attachment, and that beside it."""
+    found = wire.decode(data)
+    return [wire.encode(replace(found, attachment=b"")), found.attachment]
+
+
+def broker() -> list[Case]:
+    """The first device of ``exchange`` at a broker: its client id, and to each frame that comes in those that go out.
+
+    The specification has no broker: this is the section "At a broker" of its page, done by hand.
+    """
+    case, study, key_file = exchange()[0], "trial", b"the file of a private key"
+    name, server, no_part = case["name"], bytes.fromhex(case["server"]), "this device does not take part"
+    taken = [bytes.fromhex(one["receives"]) for one in case["messages"]]
+    sent = [[bytes.fromhex(reply) for reply in one["sends"]] for one in case["messages"]]
+    count = len(taken) - 4  # three updates and the end are no letters
+    run, letters = wire.decode(taken[0]).run, [as_letter(one) for one in taken[:count]]
+    replies = [as_letter(reply) for one in sent[:count] for reply in one]
+    frames: list[Case] = []
+
+    def frame(what: str, comes: bytes, *leave: bytes) -> None:
+        frames.append({"what": what, "receives": comes.hex(), "sends": [one.hex() for one in leave]})
+
+    def call(what: str, body: bytes, *reply: Any) -> None:
+        number = f"call-{len(frames)}"
+        frame(what, wire.packed("call", number, body), wire.packed("reply", number, wire.packed(*reply)))
+
+    def hello(version: int, key: bytes) -> bytes:
+        return wire.packed("hello", version, drawn("challenge", 16), key)
+
+    def step(first: int, last: int, confirmed: int, newest: bytes = b"", to: str = name) -> bytes:
+        parcel = (first, confirmed, "", newest, letters[first:last])
+        return wire.packed("step", wire.VERSION, run, to, b"an ask", *parcel)
+
+    statement = wire.packed("codedfl introduction v3", server, drawn("challenge", 16), name)
+    signature = secrets.sign(drawn(name), statement)
+    call("a hello", hello(3, server), "introduction", name, secrets.identity_of(drawn(name)), signature)
+    frame("the same once more", *(bytes.fromhex(one) for one in (frames[0]["receives"], *frames[0]["sends"])))
+    frame("how is it with that call?", wire.packed("nudge", "call-0"), bytes.fromhex(frames[0]["sends"][0]))
+    frame("how is it with another?", wire.packed("nudge", "another"), wire.packed("unknown", "another"))
+    frame("no frame", b"\x00")
+    other_version = "the protocol version must be 3 on this node, got 2"
+    call("another version", hello(2, server), "refused", other_version)
+    call("another server", hello(3, drawn("another")), "refused", no_part)
+    call("a run that is not known, from letter 2 on", step(2, 3, 0), "refused", no_part)
+    call("the end of a run that is not known", step(0, 0, 0, taken[-1]), "parcel", 0, 0, "", b"", [])
+    call("another device's step", step(0, 1, 0, to="b"), "refused", no_part)
+    call("the invitation", step(0, 1, 0), "parcel", 0, 1, "", b"", replies[:1])
+    call("it again, and the agreement", step(0, 2, 0), "parcel", 0, 2, "", b"", replies[:1])
+    call("role-key-wanted; the join is confirmed", step(2, 3, 1), "parcel", 1, 3, "", b"", replies[1:2])
+    call("a letter is missing", step(4, 5, 1), "parcel", 1, 3, no_part, b"", replies[1:2])
+    call("more confirmed than was sent", step(3, 4, 9), "parcel", 1, 3, no_part, b"", replies[1:2])
+    call("an update before its time", step(3, 3, 2, taken[count]), "parcel", 2, 3, no_part, b"", [])
+    call("all other letters", step(3, count, 2), "parcel", 2, count, "", b"", replies[2:])
+    for epoch, (update, (answer,)) in enumerate(zip(taken[count:-1], sent[count:-1], strict=True)):
+        update_step = step(count, count, len(replies), update)
+        call(f"update {epoch + 1}", update_step, "parcel", len(replies), count, "", answer, [])
+    call("you cannot take part", wire.packed("dismissal", "a reason"), "refused", no_part)
+    end = step(count, count, len(replies), taken[-1])
+    call("the end", end, "parcel", len(replies), count, "", b"", [])
+    call("the end once more", end, "parcel", 0, 0, "", b"", [])
+    client_id = secrets.sha256(f"codedfl client id|{name}-{study}|".encode(), key_file).hex()[:32]
+    asked = {"name": name, "study": study, "key_file": key_file.hex(), "client_id": f"{name}-{study}-{client_id}"}
+    given = {key: case[key] for key in ("server", "parameters", "pods", "X", "Y")}
+    return [{**asked, "ask": b"an ask".hex(), **given, "frames": frames}]
+
+
+PARTS = (packing, gradient_code, rounding, row_blocks, pads, sealing, agreements, exchange, broker)
 
 
 def text_of(part: Any) -> str:

@@ -10,9 +10,9 @@ import { parseArgs, promisify } from 'node:util';
 import mqtt from 'mqtt';
 import { Ledger, Runs } from './disk.mjs';
 import { Letters } from './letters.mjs';
-import { Line } from './line.mjs';
+import { clientId, Line } from './line.mjs';
 import { packed } from './messages.mjs';
-import { hex, same, sha256 } from './secrets.mjs';
+import { hex, same } from './secrets.mjs';
 
 /** Reasons are for this device's operator alone; nobody can fill a disk with them. */
 let lines = [];
@@ -55,13 +55,12 @@ const device = {
 };
 const letters = new Letters({ device, runs: new Runs(path.join(given.state, 'runs')), ledger, terms, log, fail });
 
-const who = `${approved.name}-${approved.study}`;
 const [base, server] = [`codedfl/${approved.study}/${approved.name}`, `codedfl/${approved.study}/server`];
 const key = fs.readFileSync(given.key);
 const gone = { topic: `${base}/here`, payload: Buffer.alloc(0), qos: 1, retain: true };
 const client = mqtt.connect(given.broker, {
   protocolVersion: 5, clean: true, keepalive: 20, reconnectPeriod: 2000, resubscribe: false, will: gone,
-  clientId: `${who}-${hex(sha256(`codedfl client id|${who}|`, key)).slice(0, 32)}`, // not to be guessed
+  clientId: clientId(approved.name, approved.study, key),
   ca: fs.readFileSync(given.ca), cert: fs.readFileSync(given.cert), key,
 });
 

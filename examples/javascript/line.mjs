@@ -12,6 +12,12 @@ const MOST = 2 ** 30; // bytes that a call may refer to in all
 /** A place marked * on the page: bytes, or [SHA-256, size] of what is to be fetched. */
 export const place = (v) => bytes(v) || list(bytes, whole)(v);
 
+/** Under which a device connects: nobody without its private key can guess it. */
+export function clientId(name, study, keyFile) {
+  const who = `${name}-${study}`;
+  return `${who}-${hex(sha256(`codedfl client id|${who}|`, keyFile)).slice(0, 32)}`;
+}
+
 const number = (v) => text(v) && v.length <= 80;
 const FRAMES = {
   call: list(text, number, place),

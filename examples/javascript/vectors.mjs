@@ -2,8 +2,12 @@
 
 import crypto from 'node:crypto';
 import fs from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
-import { NOTHING, receive } from './device.mjs';
+import { NO_PART, NOTHING, receive } from './device.mjs';
+import { Ledger, Runs } from './disk.mjs';
+import { Letters } from './letters.mjs';
+import { clientId, Line } from './line.mjs';
 import * as wire from './messages.mjs';
 import { entries, pack, primesFor, scales, statistics, toPlanes, zeros } from './numbers.mjs';
 import { addPad, EMPTY, hex, identityOf, must, openSealed, publicOf, seal, sha256, sign } from './secrets.mjs';
@@ -93,15 +97,10 @@ const PARTS = {
     refuses(() => wire.readAgreement(agreement(roles, helpers, all)), 'a block of no role');
   },
 
-  exchange({ name, server, parameters, pods, X, Y, numbers, messages }) {
+  exchange({ parameters, X, Y, numbers, messages, ...given }) {
     const terms = { parameters: raw(parameters), X, Y, numbers: numbers?.map(BigInt) };
-    const roster = new Map(pods[0].map((one) => [one, identityOf(shake(one))]));
-    let [drawn, asked] = [0, []];
-    const device = {
-      name, secret: shake(name), server: raw(server), roster, pods, leastOwners: 3, questions: () => new Set(asked),
-      random: () => shake(`${name} ${drawn++}`),
-    };
-    let state = NOTHING;
+    let [drawn, asked, state] = [0, [], NOTHING];
+    const device = deviceOf(given, () => drawn++, () => new Set(asked));
     for (const { receives, sends } of messages) {
       const before = drawn;
       const found = wire.decode(raw(receives));
@@ -118,7 +117,49 @@ const PARTS = {
     }
     must(state === undefined, 'everything is forgotten');
   },
+
+  async broker({ study, key_file: keyFile, client_id: wanted, parameters, X, Y, frames, ...given }) {
+    equal(clientId(given.name, study, raw(keyFile)), wanted, 'client id');
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'codedfl-vectors-'));
+    const runs = new Runs(path.join(folder, 'runs'));
+    const ledger = new Ledger(path.join(folder, 'ledger'));
+    let drawn = 0;
+    const device = deviceOf(given, () => drawn++, () => ledger.questions());
+    const terms = async () => ({ parameters: raw(parameters), X, Y, statistic: 'gram', alike: ['gram'], most: 1 });
+    const sent = [];
+    const line = new Line((frame) => sent.push(hex(frame)), (call, fetch) => (
+      // anew for every call: all that it knows is on the disk
+      new Letters({ device, runs, ledger, terms, log() {}, fail: must }).reply(call, fetch)));
+    const take = async (frame, isDone) => {
+      sent.length = 0;
+      try { line.take(frame); } catch { /* no frame */ }
+      while (!isDone()) await new Promise(setImmediate);
+    };
+    for (const { what, receives, sends } of frames) {
+      await take(raw(receives), () => !line.busy);
+      equal(sent, sends, what);
+    }
+    equal([runs.ids(), ledger.of('contribution').length, ledger.questions().size], [[], 1, 2], 'what is on the disk');
+    // a call that is fetched by pieces
+    const call = wire.packed('dismissal', 'x'.repeat(200_000));
+    const digest = sha256(call);
+    await take(wire.packed('call', 'large', [digest, call.length]), () => sent.length);
+    equal(sent, [hex(wire.packed('fetch', digest, [0, 1, 2]))], 'what is asked for');
+    await take(wire.packed('piece', digest, 1, call.subarray(0, 5)), () => true);
+    for (const i of [2, 0, 1]) {
+      await take(wire.packed('piece', digest, i, call.subarray(i * 98304, (i + 1) * 98304)), () => i !== 1 || !line.busy);
+    }
+    equal(sent, [hex(wire.packed('reply', 'large', wire.packed('refused', NO_PART)))], 'what is fetched is worked on');
+    fs.rmSync(folder, { recursive: true });
+  },
 };
+
+/** The device of a case, whose secrets have numbers. */
+function deviceOf({ name, server, pods }, next, questions) {
+  const roster = new Map(pods[0].map((one) => [one, identityOf(shake(one))]));
+  const random = () => shake(`${name} ${next()}`);
+  return { name, secret: shake(name), server: raw(server), roster, pods, leastOwners: 3, questions, random };
+}
 
 /** The same message, signed by the server where it signs, for somebody or something else. */
 function forgeries(found) {
@@ -169,7 +210,7 @@ for (const [part, check] of Object.entries(PARTS)) {
   try {
     const { protocol, cases, what } = JSON.parse(fs.readFileSync(path.join(folder, `${part}.json`), 'utf8'));
     must(protocol === wire.VERSION, 'vectors of this protocol');
-    cases.forEach(check);
+    for (const one of cases) await check(one);
     console.log(`${part}: ${what.split('\n')[0]}`);
   } catch (error) {
     failed = true;
