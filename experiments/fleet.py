@@ -47,6 +47,7 @@ def in_javascript(made: LocalStudy, programs: Path) -> list[str]:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--features", type=int, default=200, help="random ones; from 1640 on updates go by pieces")
     parser.add_argument("--program", default="", help="mosquitto or small; mosquitto if installed")
     parser.add_argument(
         "--javascript", type=Path, help="examples/javascript with its packages: the device that returns is that"
@@ -61,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     with tempfile.TemporaryDirectory(prefix="codedfl-fleet-") as temporary:
         folder = Path(temporary)
-        study = digits_study(2048, epochs=options.epochs, solver="gd")
+        study = digits_study(2048, features=options.features, epochs=options.epochs, solver="gd")
         made = agree(folder / "fleet", study, digits_tables(DEVICES))
         say(f"{DEVICES} devices have approved {made.study}")
         others = {RETURNS: in_javascript(made, options.javascript)} if options.javascript else {}
