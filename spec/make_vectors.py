@@ -298,6 +298,9 @@ def broker() -> list[Case]:
         number = f"call-{len(frames)}"
         frame(what, wire.packed("call", number, body), wire.packed("reply", number, wire.packed(*reply)))
 
+    def again(what: str) -> None:
+        frames.append({**frames[-1], "what": what})
+
     def hello(version: int, key: bytes) -> bytes:
         return wire.packed("hello", version, drawn("challenge", 16), key)
 
@@ -308,7 +311,7 @@ def broker() -> list[Case]:
     statement = wire.packed("codedfl introduction v3", server, drawn("challenge", 16), name)
     signature = secrets.sign(drawn(name), statement)
     call("a hello", hello(3, server), "introduction", name, secrets.identity_of(drawn(name)), signature)
-    frame("the same once more", *(bytes.fromhex(one) for one in (frames[0]["receives"], *frames[0]["sends"])))
+    again("the same call once more")
     frame("how is it with that call?", wire.packed("nudge", "call-0"), bytes.fromhex(frames[0]["sends"][0]))
     frame("how is it with another?", wire.packed("nudge", "another"), wire.packed("unknown", "another"))
     frame("no frame", b"\x00")
@@ -329,9 +332,10 @@ def broker() -> list[Case]:
         update_step = step(count, count, len(replies), update)
         call(f"update {epoch + 1}", update_step, "parcel", len(replies), count, "", answer, [])
     call("you cannot take part", wire.packed("dismissal", "a reason"), "refused", no_part)
-    end = step(count, count, len(replies), taken[-1])
-    call("the end", end, "parcel", len(replies), count, "", b"", [])
-    call("the end once more", end, "parcel", 0, 0, "", b"", [])
+    end = step(count + 1, count + 1, len(replies), taken[-1])
+    call("the end, though a letter is missing", end, "parcel", len(replies), count, no_part, b"", [])
+    again("the same call once more")
+    call("the end in another call", end, "parcel", 0, 0, "", b"", [])
     client_id = secrets.sha256(f"codedfl client id|{name}-{study}|".encode(), key_file).hex()[:32]
     asked = {"name": name, "study": study, "key_file": key_file.hex(), "client_id": f"{name}-{study}-{client_id}"}
     given = {key: case[key] for key in ("server", "parameters", "pods", "X", "Y")}
