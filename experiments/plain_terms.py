@@ -14,6 +14,7 @@ from typing import Any
 
 from codedfl.analyses.study_plan import StudyRun
 from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.ledger import most_different
 from codedfl.contract.roster import Roster, load_roster
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import load_study
@@ -40,12 +41,12 @@ def of_study(study: Study, roster: Roster, name: str) -> dict[str, Any]:
 def of_run(run: StudyRun, home: DeviceFolder) -> dict[str, Any]:
     """Of one run: whole numbers as texts (they may pass 2^53), or X and Y."""
     study, asked = run.study, run.ask.statistic
-    pointed = asked in study.at_points
+    alike, most = most_different(study, asked)
     found: dict[str, Any] = {
         "parameters": run.parameters.encode().hex(),
-        "alike": sorted(study.at_points) if pointed else [asked],
+        "alike": sorted(alike),
         "statistic": asked,
-        "most": study.most_points if pointed else study.most_asks(asked),
+        "most": most,
     }
     made = run.contribution(home.frozen(study.digest()))
     if isinstance(made, Rows):

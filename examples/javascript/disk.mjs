@@ -78,9 +78,9 @@ export class Ledger {
 
   questions() { return new Set(this.of('question').map(([, digest]) => digest)); }
 
-  /** Refuse an ask that would be one too many among statistics that are alike. */
+  /** Refuse an ask that would be one too many among statistics that are alike; null allows any number. */
   check({ alike, most }, ask) {
     const asks = this.of('contribution').filter(([, statistic]) => alike.includes(statistic)).map(([, , one]) => one);
-    must(new Set([...asks, ask]).size <= most, 'no more asks than the study allows');
+    must(most === null || new Set([...asks, ask]).size <= most, 'no more asks than the study allows');
   }
 }

@@ -14,7 +14,7 @@ from clinics import AGE, DAYS, NAMES, ROSTER, STUDY, K, agreed, identity, joined
 
 from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.ledger import Approval, Ledger
+from codedfl.contract.ledger import Approval, Ledger, most_different
 from codedfl.contract.models import LogisticModel, SurvivalModel
 from codedfl.contract.policy import Policy
 from codedfl.contract.roster import Roster
@@ -237,6 +237,8 @@ def test_a_device_contributes_to_what_it_approved_and_no_further(folder: DeviceF
         assert ledger.may_contribute(study, Ask("cells")).startswith("the study must be approved on this device")
     approved(folder, study)
     asks = [Ask("cells"), Ask("gram", b"m"), Ask("score", b"1"), Ask("score", b"2")]
+    assert most_different(study, "gram") == (frozenset({"gram"}), None)
+    assert most_different(study, "score") == (frozenset({"score"}), 2)
     for ask in asks:
         with folder.ledger() as ledger:
             assert ledger.may_contribute(study, ask) == ""

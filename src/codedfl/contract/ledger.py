@@ -35,6 +35,16 @@ class Asked(Protocol):
         """Names statistic and arguments."""
 
 
+def most_different(study: Study, statistic: str) -> tuple[frozenset[str], int | None]:
+    """The statistics that are counted together with this one, and how many different arguments they have in all.
+
+    None is any number.
+    """
+    if statistic in study.at_points:
+        return study.at_points, study.most_points
+    return frozenset({statistic}), None if statistic in _COARSER else study.most_asks(statistic)
+
+
 @dataclass(frozen=True)
 class Approval:
     """The record that somebody approved a study on this device.
@@ -209,11 +219,9 @@ class Ledger:
             return (
                 f"the statistic must follow from the study ({', '.join(study.statistics)}), got {ask.statistic!r:.40}"
             )
-        pointed = ask.statistic in study.at_points
-        alike = study.at_points if pointed else {ask.statistic}
+        alike, most = most_different(study, ask.statistic)
         given = {one.argument for one in self.contributions if one.digest == digest and one.statistic in alike}
-        most = study.most_points if pointed else study.most_asks(ask.statistic)
-        if ask.statistic in _COARSER or ask.digest(study) in given or len(given) < most:
+        if most is None or ask.digest(study) in given or len(given) < most:
             return ""
         asked = " and ".join(sorted(alike))
         return (
