@@ -13,6 +13,7 @@ import {
 export const NO_PART = 'this device does not take part';
 const SIGNED = ['invitation', 'agreement', 'role-key', 'roll-call', 'owners', 'update', 'finish'];
 const SHARING = ['role-key-wanted', 'role-key', 'role-keys', 'share', 'roll-call', 'certificate'];
+const NAMES = ['agreement', 'role-key-wanted', 'role-key', 'role-keys', 'owners', 'certificate'];
 const INVITATION = list(bytes, bytes, bytes);
 const SIGNATURES = listOf(list(text, bytes));
 
@@ -51,10 +52,8 @@ const isReady = (state) => state.gram.length > 0;
  * `terms` follow from what the run was asked for: parameters, and X and Y or numbers.
  */
 export function receive(device, state, data, terms) {
-  const p = wire.readParameters(state.run.length ? unpacked(state.invited, INVITATION)[2] : terms.parameters);
-  const longest = 65536 + 9 * (p ? p.d * p.outputs : 0) + 512 * device.roster.size;
-  must(data.length <= longest, 'a message is no longer than its numbers and names need');
   const found = wire.decode(data);
+  must(data.length <= mostBytes(device, state, found.kind), 'a message is no longer than its numbers and names need');
   must(['', device.name].includes(found.receiver), 'a message is for this device');
   if (SIGNED.includes(found.kind)) verify(device.server, wire.signedPart(found), found.signature);
   must(found.kind === 'invitation' || same(found.run, state.run), 'a message is of this run');
@@ -66,6 +65,13 @@ export function receive(device, state, data, terms) {
   must(Object.hasOwn(HANDLERS, found.kind), 'a kind of message that is known here');
   const [different, sends] = HANDLERS[found.kind](device, { ...state, agreed }, found, terms);
   return [different && { ...state, ...different }, sends];
+}
+
+/** The page's table of limits. */
+function mostBytes({ roster }, { run, invited }, kind) {
+  if (!run.length) return 65536;
+  const { d, outputs } = wire.readParameters(unpacked(invited, INVITATION)[2]);
+  return 65536 + ({ agreement: 8, update: 9 }[kind] ?? 0) * d * outputs + (NAMES.includes(kind) ? 512 * roster.size : 0);
 }
 
 const message = (device, state, kind, fields) => ({

@@ -175,6 +175,7 @@ function forgeries(found) {
     ...(found.agreement.length ? [['a message of another agreement', by({ agreement: sha256(other) })]] : []),
     ...(['finish', 'roll-call'].includes(found.kind) ? [] : [['another body', by({ body: wire.packed('x') })]]),
     ['an unknown kind', by({ kind: 'toString' })],
+    ['a message that is too long', by({ attachment: Buffer.alloc(2 ** 17) })],
   ];
 }
 
