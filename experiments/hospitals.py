@@ -187,7 +187,9 @@ def study_for(table: Partitioned, pooled: RawTable, n_devices: int) -> Study:
 
 def glm_study_for(table: Partitioned, pooled: RawTable, tables: dict[str, RawTable]) -> Study:
     """As drafted from Table 1, which a first study finds."""
-    first = parse_study(study_text(draft_of_table(pooled, table.target, table.name, participants=3).describing()))
+    first = parse_study(
+        study_text(replace(draft_of_table(pooled, table.target, table.name).describing(), participants=3))
+    )
     ready, _ = approved(first, tables)
     described = rehearse(ready, np.random.default_rng(0)).findings.to_dict()
     study = parse_study(study_text(draft_from_table_one(described, "", table.name)))

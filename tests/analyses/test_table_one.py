@@ -54,7 +54,7 @@ def pooled(tables: list[RawTable]) -> dict[str, np.ndarray]:
 
 
 def describing(table: RawTable) -> Study:
-    return parse_study(study_text(draft_of_table(table, "days", "stay", participants=3).describing()))
+    return parse_study(study_text(replace(draft_of_table(table, "days", "stay").describing(), participants=3)))
 
 
 def described(study: Study, table: RawTable) -> tuple[TableOneFinding, dict[str, object]]:
@@ -105,7 +105,7 @@ def test_counts_below_the_smallest_cell_are_not_told():
     counts = dict(next(one for one in found.columns if one.name == "ward").counts)  # type: ignore[union-attr]
     assert "burns" not in counts and all(rows is None or rows == 0 or rows >= 5 for rows in counts.values())
     of_classes = parse_study(
-        study_text(draft_of_table(as_raw_table(values), "ill", "ill", participants=3).describing())
+        study_text(replace(draft_of_table(as_raw_table(values), "ill", "ill").describing(), participants=3))
     )
     target = described(of_classes, as_raw_table(values))[0].columns[-1]
     assert isinstance(target, DescribedLevels) and [name for name, _ in target.counts] == ["yes", "no, x"]

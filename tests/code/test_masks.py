@@ -9,7 +9,7 @@ import pytest
 
 import oracle
 from codedfl.code.gradient_code import GradientCode
-from codedfl.code.masks import combined_mask, mask_coefficients, mask_receivers, mask_senders
+from codedfl.code.masks import combined_mask, mask_coefficients, mask_label, mask_receivers, mask_senders
 from codedfl.exact.ring import Ring
 
 SMALL = [(n_devices, alpha) for n_devices in range(2, 9) for alpha in range(1, n_devices + 1)]
@@ -62,7 +62,7 @@ def test_a_mask_is_that_combination_of_expanded_seeds(n_devices: int, alpha: int
     """Against the oracle's own expansion; each seed's stream for this run and epoch."""
     ring, code, seeds = setting(n_devices, alpha)
     for i in range(n_devices):
-        mask = combined_mask(ring, code, i, seeds, RUN, b"update 7", COUNT)
+        mask = combined_mask(ring, code, i, seeds, mask_label(RUN, b"update 7"), COUNT)
         label = f"mask|{RUN.hex()}|{b'update 7'.hex()}"
         for k, prime in enumerate(ring.primes):
             m = [list(itertools.islice(oracle.pad_residues(seeds[j], label, k, prime), COUNT)) for j in seeds]
@@ -74,7 +74,7 @@ def test_a_mask_is_that_combination_of_expanded_seeds(n_devices: int, alpha: int
 @CODES
 def test_masks_cancel_whoever_answers(n_devices: int, alpha: int):
     ring, code, seeds = setting(n_devices, alpha)
-    masks = [combined_mask(ring, code, i, seeds, RUN, b"update 3", COUNT) for i in range(n_devices)]
+    masks = [combined_mask(ring, code, i, seeds, mask_label(RUN, b"update 3"), COUNT) for i in range(n_devices)]
     sets = list(itertools.combinations(range(n_devices), n_devices - alpha + 1))
     for survivors in sets[:: max(1, len(sets) // 40)]:
         vector = code.decoding_vector(survivors)
@@ -86,12 +86,12 @@ def test_masks_cancel_whoever_answers(n_devices: int, alpha: int):
 
 def test_masks_of_another_epoch_run_or_seed_are_others():
     ring, code, seeds = setting(5, 3)
-    base = combined_mask(ring, code, 2, seeds, RUN, b"update 1", 500)
+    base = combined_mask(ring, code, 2, seeds, mask_label(RUN, b"update 1"), 500)
     others = [
-        combined_mask(ring, code, 2, seeds, RUN, b"update 2", 500),
-        combined_mask(ring, code, 2, seeds, bytes(16), b"update 1", 500),
-        combined_mask(ring, code, 2, seeds | {3: bytes(32)}, RUN, b"update 1", 500),
-        combined_mask(ring, code, 1, seeds, RUN, b"update 1", 500),
+        combined_mask(ring, code, 2, seeds, mask_label(RUN, b"update 2"), 500),
+        combined_mask(ring, code, 2, seeds, mask_label(bytes(16), b"update 1"), 500),
+        combined_mask(ring, code, 2, seeds | {3: bytes(32)}, mask_label(RUN, b"update 1"), 500),
+        combined_mask(ring, code, 1, seeds, mask_label(RUN, b"update 1"), 500),
     ]
     for one, other in itertools.combinations([base, *others], 2):
         assert np.count_nonzero(one == other) <= 1
@@ -100,10 +100,10 @@ def test_masks_of_another_epoch_run_or_seed_are_others():
 def test_replication_needs_no_mask():
     """alpha = D: B is all ones, every answer is the total itself, and the zero-sum masks add up to zero."""
     ring, code, seeds = setting(5, 5)
-    assert not any(combined_mask(ring, code, i, seeds, RUN, b"update 1", COUNT).any() for i in range(5))
+    assert not any(combined_mask(ring, code, i, seeds, mask_label(RUN, b"update 1"), COUNT).any() for i in range(5))
 
 
 @pytest.mark.parametrize("alpha", [1, 2, 4])
 def test_below_replication_every_answer_is_masked(alpha: int):
     ring, code, seeds = setting(5, alpha)
-    assert all(combined_mask(ring, code, i, seeds, RUN, b"update 1", COUNT).all() for i in range(5))
+    assert all(combined_mask(ring, code, i, seeds, mask_label(RUN, b"update 1"), COUNT).all() for i in range(5))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -181,10 +181,10 @@ def glm(totals: Totals, model: GlmModel) -> Generator[Ask, Any, Finding]:
     yield from check_cells(totals, model)
     first = start(totals, model)
     found = yield from _iterate(totals, model, first)
-    made = in_units(totals, model, *found, rows=totals.counts.rows.rows, penalised=model.regularisation > 0)
+    made = in_units(totals, model, found, rows=totals.counts.rows.rows, penalised=model.regularisation > 0)
     if not isinstance(model, LogisticModel):
         return made
-    score, no_score = yield from _calibration(totals, model, found[0])
+    score, no_score = yield from _calibration(totals, model, found.beta)
     return replace(made, score=score, no_score=no_score)
 
 
@@ -272,9 +272,7 @@ def start(totals: Totals, model: GlmModel) -> Floats:
     return _within(totals.final, model, spread(old), spread(new))
 
 
-def _iterate(
-    totals: Totals, model: GlmModel, beta: Floats
-) -> Generator[Ask, Any, tuple[Floats, Floats, NewtonSums, int]]:
+def _iterate(totals: Totals, model: GlmModel, beta: Floats) -> Generator[Ask, Any, Fitted]:
     """Newton with a penalty; a step that makes the likelihood worse is halved, one beyond the bound is cut."""
     penalty: Floats | None = None
     _, spread = totals.present(model.columns)
@@ -295,7 +293,7 @@ def _iterate(
         covariance = spread(information_inverse(spread.only(information), model))
         ahead = covariance @ gradient
         if np.abs(spread.only(ahead) / np.sqrt(spread.only(np.diag(covariance)))).max() < _CLOSE:
-            return beta + ahead, covariance, sums, count
+            return Fitted(beta + ahead, covariance, sums, count)
         following = _within(totals.final, model, beta, beta + ahead)
         at_bound = at_bound + 1 if (following != beta + ahead).any() else 0
         if at_bound > 2:
@@ -403,13 +401,24 @@ def _check_weights(totals: Totals, model: GlmModel) -> None:
         )
 
 
+class Fitted(NamedTuple):
+    """Coefficients of scaled columns with their covariance, the last sums, and how many totals it took.
+
+    Examples
+    --------
+    See ``glm``, which makes one.
+    """
+
+    beta: Floats
+    covariance: Floats
+    sums: NewtonSums
+    iterations: int
+
+
 def in_units(
     totals: Totals,
     model: StudyModel,
-    beta: Floats,
-    covariance: Floats,
-    sums: NewtonSums,
-    iterations: int,
+    found: Fitted,
     *,
     rows: int,
     penalised: bool,
@@ -420,7 +429,7 @@ def in_units(
     --------
     See ``glm``, which ends with it.
     """
-    study = totals.final
+    study, (beta, covariance, sums, iterations) = totals.final, found
     columns = columns_of(study, model)
     change = Units.of(*columns).unscaling()
     names = (CONSTANT, *(name for one in columns for name in one.column.design_names))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
-from codedfl.analyses.glm import NewtonSums, check_cells, check_columns, in_units, information_inverse
+from codedfl.analyses.glm import Fitted, NewtonSums, check_cells, check_columns, in_units, information_inverse
 from codedfl.contract.combinations import FEW_CELLS, cell_codes, count_cells
 from codedfl.contract.models import TableModel
 from codedfl.contract.study import NumberTarget
@@ -53,7 +53,7 @@ def fit_table(totals: Totals, model: TableModel) -> Generator[Ask, Any, Finding]
     # ``at_zero`` has every row's log-likelihood where the predictor is 0: of counts it is -1 less the constant.
     constant = at_zero + (rows.sum() if counts else rows.sum() * math.log(2.0))
     whole = NewtonSums(rows.sum(), found + constant, best, np.zeros(len(beta)), np.zeros((0, 0)))
-    return in_units(totals, final, beta, covariance, whole, 0, rows=int(rows.sum()), penalised=False)
+    return in_units(totals, final, Fitted(beta, covariance, whole, 0), rows=int(rows.sum()), penalised=False)
 
 
 def _fitted(model: TableModel, X: Floats, rows: Floats, sums: Floats, counts: bool) -> tuple[Floats, Floats, float]:

@@ -76,8 +76,8 @@ def describe(
     screen = Screen()
     _check_new(out)
     kept, dropped = _chosen(columns, drop)
-    draft = draft_of_table(_sample(sample), target, target, dropped, participants, task, kept or None)
-    write_text(out, study_text(draft.describing()))
+    draft = draft_of_table(_sample(sample), target, target, dropped, task, kept or None)
+    write_text(out, study_text(replace(draft.describing(), participants=participants)))
     _say_noticed(screen, draft)
     screen.say(f"wrote {out}: read it, have it approved and run as any study, then")
     screen.say("codedfl study new --from result.json drafts the real study from what it found")
@@ -130,9 +130,9 @@ def new(
     def draft(table: RawTable | None, keep: tuple[str, ...] | None) -> str:
         if table is None:
             return study_text(draft_from_table_one(result, label, out.stem, dropped, task, keep))
-        drafted = draft_of_table(table, label, label, dropped, participants, task, keep)
+        drafted = draft_of_table(table, label, label, dropped, task, keep)
         _say_noticed(screen, drafted)
-        return study_text(drafted)
+        return study_text(replace(drafted, participants=participants))
 
     source = None if sample is None else _sample(sample)
     if formula:

@@ -49,13 +49,11 @@ def mask_label(run: bytes, update_digest: bytes) -> str:
     return f"mask|{run.hex()}|{update_digest.hex()}"
 
 
-def combined_mask(
-    ring: Ring, code: Code, i: int, seeds: Mapping[int, bytes], run: bytes, update_digest: bytes, count: int
-) -> Planes:
-    """What device i adds to its answer of ``count`` numbers to the update with this digest (it names the epoch)."""
-    # Invariant: answers that are decoded together carry the same run and digest. Their masks are then made of the same
-    # m_k, and sum_i a_i sum_j b_ij z_j = sum_j z_j = 0 for every decoding vector a.
+def combined_mask(ring: Ring, code: Code, i: int, seeds: Mapping[int, bytes], label: str, count: int) -> Planes:
+    """What device i adds to its answer of ``count`` numbers to the update that has this ``mask_label``."""
+    # Invariant: answers that are decoded together carry the same label. Their masks are then made of the same m_k, and
+    # sum_i a_i sum_j b_ij z_j = sum_j z_j = 0 for every decoding vector a.
     total = ring.zeros(count)
     ordered = [seeds[k] for k in mask_senders(code, i)]
-    add_expanded(ring, total, mask_coefficients(code, i), ordered, mask_label(run, update_digest))
+    add_expanded(ring, total, mask_coefficients(code, i), ordered, label)
     return total

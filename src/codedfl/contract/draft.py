@@ -118,7 +118,6 @@ def draft_of_table(
     target: str,
     name: str,
     drop: tuple[str, ...] = (),
-    participants: int = PARTICIPANTS,
     task: Task | None = None,
     keep: tuple[str, ...] | None = None,
 ) -> Draft:
@@ -155,7 +154,7 @@ def draft_of_table(
     ids = [one for one in table.names if one != target and numbers_the_rows(one, table.column(one))]
     goal = _target(table, target, task)
     rows, found = max(_ROWS, _power_above(len(table))), ids[0] if ids else None
-    return Draft(name, tuple(columns), goal, rows, found, guess.left_out, participants)
+    return Draft(name, tuple(columns), goal, rows, found, guess.left_out)
 
 
 def _like_ids(values: Rows) -> bool:

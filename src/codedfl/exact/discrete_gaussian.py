@@ -57,6 +57,6 @@ def sample(sigma: int, count: int, more_words: Callable[[int], Words]) -> Intege
     while done < count:
         words = np.concatenate([words, more_words(_WORDS_A_NUMBER * min(count - done, 4096))])
         used = np.zeros(1, dtype=np.int64)
-        done = machine_code.call("fill", sigma, words, len(words), out, count, done, used)
+        done += machine_code.call("fill", sigma, words, len(words), out[done:], count - done, used)
         words = words[used[0] :]
     return out

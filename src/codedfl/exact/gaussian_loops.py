@@ -102,10 +102,10 @@ def _number(sigma: np.int64, words: Words, at: NDArray[np.int64]) -> tuple[bool,
             return True, k * sigma + j if sign == 0 else -(k * sigma + j)
 
 
-def fill(sigma: np.int64, words: Any, word_count: int, out: Any, count: int, start: int, used: Any) -> int:
-    """Fill ``out`` from ``start`` on; return how many samples it then holds, with ``used`` words from 0 on."""
+def fill(sigma: np.int64, words: Any, word_count: int, out: Any, count: int, used: Any) -> int:
+    """Fill ``out``; return how many samples it then holds, with ``used`` words from 0 on."""
     stream, samples, at = carray(words, word_count), carray(out, count), carray(used, 1)
-    for place in range(start, count):
+    for place in range(count):
         begun = at[0]  # invariant: words before ``begun`` belong to finished samples, and to these alone
         enough, number = _number(sigma, stream, at)
         if not enough:

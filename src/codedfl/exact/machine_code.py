@@ -40,7 +40,7 @@ SIGNATURES = {
     "unpack": "boolean uint8* int64 float32* int64 int64",
     "add_residues_from_stream": "int64 uint8* int64 int64 int64 float32* int64 int64 int64",
     "square_from_triangle": "void float32* float32* int64",
-    "fill": "int64 int64 uint64* int64 int64* int64 int64 int64*",
+    "fill": "int64 int64 uint64* int64 int64* int64 int64*",
 }
 PREFIX = "codedfl_"  # so that no kernel is taken for a function of C's library
 _DIGEST = 32  # bytes

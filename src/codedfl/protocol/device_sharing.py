@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar
 
-from codedfl.code.masks import combined_mask, mask_receivers, mask_senders
+from codedfl.code.masks import combined_mask, mask_label, mask_receivers, mask_senders
 from codedfl.crypto import sealed
 from codedfl.crypto.pads import SEED_BYTES
 from codedfl.crypto.sealed import KEY_BYTES
@@ -257,10 +257,9 @@ class CodedDeviceSharing(DeviceSharing):
         """Zero-sum: it cancels among the answers to this very update."""
         session, agreed = self._session, self._session.agreed
         if not agreed.parameters.masks:
-            return session.agreed.ring.zeros(count)
-        return combined_mask(
-            session.agreed.ring, agreed.code, session.position, self.mask_seeds, session.invited.run, digest, count
-        )
+            return agreed.ring.zeros(count)
+        label = mask_label(session.invited.run, digest)
+        return combined_mask(agreed.ring, agreed.code, session.position, self.mask_seeds, label, count)
 
     def forget(self) -> None:
         super().forget()
