@@ -1,0 +1,1 @@
+"""Engines carry a request to a device and bring its reply: in process, in virtual time, over MQTT, over Flower."""

@@ -1,0 +1,38 @@
+"""Devices of this process: each is a function from a request to its reply."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+
+Answer = Callable[[bytes], bytes]
+
+
+class InProcess:
+    """An ``Engine`` whose devices reply at once.
+
+    Examples
+    --------
+    >>> from codedfl.engines.in_process import InProcess
+    >>> engine = InProcess({"clinic-1": lambda request: b"to " + request})
+    >>> engine.send("clinic-1", b"this"); engine.replies(0.0)
+    [('clinic-1', b'to this')]
+    """
+
+    def __init__(self, devices: Mapping[str, Answer]) -> None:
+        self._devices = dict(devices)
+        self._waiting: list[tuple[str, bytes]] = []
+
+    def here(self) -> Collection[str]:
+        return self._devices
+
+    def send(self, device: str, request: bytes) -> None:
+        self._waiting.append((device, request))
+
+    def replies(self, seconds: float) -> list[tuple[str, bytes]]:
+        del seconds
+        asked, self._waiting = self._waiting, []
+        return [(name, self._devices[name](request)) for name, request in asked]
+
+    def now(self) -> float:
+        return time.monotonic()

@@ -1,0 +1,482 @@
+"""A device: a function of contract, frozen rows, keys of the generation, and request.
+
+It may be asked anything, at any time, twice, by a process that was killed in between: the reply to a request is always
+the same bytes. What it must not forget is in its ``Memory`` (root of the generation, budgets, digests of what was
+uploaded), on the disk before a reply that follows from it leaves. Everything else here is a cache.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codedfl.crypto.sealed import KEY_BYTES, SIGNATURE_BYTES, Identity, verify
+from codedfl.errors import MessageRefused
+from codedfl.sum import wire
+from codedfl.sum.keys import (
+    NONCE_BYTES,
+    ExchangeKey,
+    GenerationKeys,
+    Scope,
+    digest,
+    enrolment_text,
+    kappa,
+    label_of,
+    pack,
+    pad_key,
+    request_text,
+    role_key_text,
+    role_sum_text,
+    total_text,
+    upload_text,
+)
+from codedfl.sum.layout import Layout, Words, product
+from codedfl.sum.pads import add_pads
+from codedfl.sum.terms import Terms
+from codedfl.sum.wire import Enrolment, Entry, Refused, RoleKey
+from codedfl.typing import RandomBytes
+
+log = logging.getLogger("codedfl.device")
+
+MOST_SECONDS = 60 * 24 * 3600  # a generation lasts no longer than this
+_MOST_TILE_SUMS = 2  # sums of pads that are kept, each as large as an upload
+_MOST_CHECKED = 1 << 16
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What a device keeps of a generation: its number, its root (empty once it is closed) and when it ends."""
+
+    number: int
+    root: bytes
+    not_after: int
+
+
+class Contract(Protocol):
+    """What a device knows of a study by itself: the server chooses none of it."""
+
+    @property
+    def terms(self) -> Terms:
+        """Who takes part."""
+
+    def layout(self, ask: bytes) -> Layout:
+        """How a statistic is laid out; ``Refused`` where it does not follow from the study."""
+
+    def groups(self, ask: bytes) -> Collection[int]:
+        """The disclosure groups that are in this sum; empty where any union of groups may be."""
+
+    def words(self, ask: bytes) -> Words:
+        """What this device adds up over its frozen rows, noise included. The same ask always has the same words."""
+
+
+class Memory(Protocol):
+    """What a device must not forget. Each call is on the disk when it returns."""
+
+    def generation(self) -> Generation | None:
+        """The newest of this study; None before the first."""
+
+    def keep(self, generation: Generation) -> None:
+        """Instead of the one before, which is deleted."""
+
+    def contribute(self, ask: bytes, pinned: bytes) -> None:
+        """Count the argument and pin the keyed digest of the words; ``Refused`` as budget or rows."""
+
+    def answer(self, ask: bytes, question: bytes) -> None:
+        """Count a direction; ``Refused`` as budget."""
+
+    def closed(self, generation: int, record: Sequence[tuple[bytes, Sequence[str]]]) -> None:
+        """Keep who was in which sum."""
+
+
+class Device:
+    """One participant of one study.
+
+    Examples
+    --------
+    See ``codedfl.sum.session``, whose example asks devices for a sum.
+
+    Parameters
+    ----------
+    name, identity: as on the roster.
+    contract: the study as it was approved here.
+    memory: what must not be forgotten.
+    now: seconds since 1970. random_bytes: draws roots, and nothing else.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        identity: Identity,
+        contract: Contract,
+        memory: Memory,
+        *,
+        now: Callable[[], float] = time.time,
+        random_bytes: RandomBytes = secrets.token_bytes,
+    ) -> None:
+        self.name, self._identity, self._contract, self._memory = name, identity, contract, memory
+        self._now, self._random_bytes = now, random_bytes
+        self._terms = contract.terms
+        self._role = self._terms.roles.get(name)
+        self._forget()
+
+    def _forget(self) -> None:
+        """All caches; a reply is the same without them."""
+        self._keys: GenerationKeys | None = None
+        self._enrolment: Enrolment | None = None
+        self._checked: set[bytes] = set()
+        self._secrets: dict[tuple[int, str, bytes, bytes], bytes] = {}
+        self._opened: dict[bytes, ExchangeKey] = {}
+        self._sums: OrderedDict[bytes, _PadSum] = OrderedDict()
+
+    def reply(self, request: bytes) -> bytes:
+        """The reply to any bytes at all; what is wrong with them is said by its code, and in this device's log."""
+        asked = digest(request)
+        try:
+            kind, code, body = self._answered(request, asked)
+        except Refused as error:
+            log.warning("refused (%s): %s", error.code, error)
+            kind, code, body = "refused", error.code, b""
+        except MessageRefused as error:
+            log.warning("refused (request): %s", error)
+            kind, code, body = "refused", "request", b""
+        return wire.encode(wire.Reply(kind, asked, self._enrolment, code, body))
+
+    def _answered(self, request: bytes, asked: bytes) -> tuple[str, str, bytes]:
+        found, common, own = wire.parsed(request)
+        if common.study != self._terms.study:
+            raise Refused("study", "the study must be the one approved here, got another")
+        self._once(
+            pack("server", found.signature, found.kind, digest(found.common)),
+            lambda: verify(self._terms.server, request_text(found.kind, found.common), found.signature),
+            "signature",
+        )
+        if isinstance(common, wire.CloseCommon):
+            self._close(common)
+            return "ok", "", b""
+        keys = self._generation(common)
+        match common, own:
+            case wire.EnrolCommon(), _:
+                plain: bytes | None = wire.encode(wire.Nothing())
+            case wire.AnswerCommon(), wire.AnswerOwn():
+                plain = self._answer(keys, common, own)
+            case wire.CertifyCommon(), wire.CertifyOwn():
+                plain = self._certify(keys, common, own)
+            case wire.AskCommon(), wire.UploadOwn():
+                plain = self._upload(keys, common, own)
+            case _, wire.DrawOwn():
+                plain = self._draw(keys, own)
+            case _:
+                raise Refused("request", f"a request must be of a known kind, got {found.kind!r}")
+        if plain is None:
+            return "missing", "list", b""
+        return "ok", "", keys.seal_reply(common.server, asked, plain)
+
+    # -- generations
+
+    def _generation(self, common: wire.Common) -> GenerationKeys:
+        kept, now = self._memory.generation(), self._now()
+        if kept is not None and kept.root and now >= kept.not_after:
+            kept = Generation(kept.number, b"", kept.not_after)
+            self._memory.keep(kept)
+        if kept is None or common.generation > kept.number:
+            if not isinstance(common, wire.EnrolCommon):
+                raise Refused("generation", f"generation {common.generation} must begin by enrolling")
+            if not now < common.not_after <= now + MOST_SECONDS:
+                raise Refused("generation", f"not_after must be within {MOST_SECONDS} seconds, got {common.not_after}")
+            kept = Generation(common.generation, self._random_bytes(KEY_BYTES), common.not_after)
+            self._memory.keep(kept)
+        if common.generation < kept.number or not kept.root:
+            self._forget()
+            raise Refused("generation", f"generation {common.generation} must not be over, got one that is")
+        if isinstance(common, wire.EnrolCommon) and common.not_after != kept.not_after:
+            raise Refused("generation", f"not_after must be {kept.not_after} as this generation began, got another")
+        if self._keys is None or self._keys.root != kept.root:
+            self._forget()
+            self._keys = GenerationKeys(Scope(self._terms.study, kept.number), kept.root)
+            text = enrolment_text(self._keys.scope, kept.not_after, self._keys.own.public)
+            public = self._keys.own.public
+            self._enrolment = Enrolment(self.name, public, kept.not_after, self._identity.sign(text))
+        return self._keys
+
+    def _close(self, common: wire.CloseCommon) -> None:
+        """The keys are gone, and with them everything that could open what was sent. Closing again changes nothing."""
+        kept = self._memory.generation()
+        if kept is not None and kept.number > common.generation:
+            return
+        self._memory.closed(common.generation, common.record)
+        self._memory.keep(Generation(common.generation, b"", 0))
+        self._forget()
+
+    # -- drawing a role key
+
+    def _draw(self, keys: GenerationKeys, own: wire.DrawOwn) -> bytes:
+        role, sealed = self._held_role(), {}
+        for member in own.members:
+            if self._terms.roles.get(member.name) != role:
+                raise Refused("role", f"a role key must be sealed to holders of its role, got {member.name[:80]!r}")
+            self._check_enrolled(keys.scope, member)
+            if member.name != self.name:
+                sealed[member.name] = keys.seal_role_key(role, member.public)
+        drawn = keys.role_key(role)
+        signature = self._identity.sign(role_key_text(keys.scope, role, drawn.public))
+        return wire.encode(wire.Drawn(drawn.public, signature, sealed))
+
+    def _held_role(self) -> int:
+        if self._role is None:
+            raise Refused("role", "this device holds no role in the study")
+        return self._role
+
+    # -- uploading a statistic
+
+    def _upload(self, keys: GenerationKeys, common: wire.AskCommon, own: wire.UploadOwn) -> bytes:
+        terms, scope = self._terms, keys.scope
+        if self.name not in terms.owners:
+            raise Refused("role", "a key-only participant has no rows to upload")
+        layout, label = self._contract.layout(common.ask), label_of(terms.study, common.ask)
+        if len(own.role_keys) != terms.colluders + 1:
+            raise Refused("role", f"an upload must have {terms.colluders + 1} role keys, got {len(own.role_keys)}")
+        for role, key in enumerate(own.role_keys):
+            self._check_role_key(scope, role, key)
+        words = self._contract.words(common.ask)
+        plain = layout.to_bytes(words)
+        # Invariant: the nonce is a function of the very bytes that are padded. Other rows, code or rounding have
+        # another nonce and so other pads; no memory is needed to use a pad once.
+        nonce = keys.nonce(label, plain)
+        # Invariant: two uploads of different words under one label would differ by this device's change alone, for
+        # whoever gets the sums over both: the first is pinned, on the disk before anything leaves.
+        self._memory.contribute(common.ask, self._identity.tag(pack("codedfl 4 pinned", label, plain)))
+        publics = [key.public for key in own.role_keys]
+        pads = [
+            pad_key(self._secret(scope, role, self.name, keys.own.public, public, keys.own), label, nonce)
+            for role, public in enumerate(publics)
+        ]
+        padded = words.copy()
+        add_pads(padded, pads, layout.bits // 8)
+        numbers = layout.to_bytes(padded)
+        signature = b""
+        if layout.certified:
+            signature = self._identity.sign(upload_text(label, keys.own.public, publics, nonce, numbers))
+        return wire.encode(wire.Uploaded(nonce, numbers, signature))
+
+    def _secret(self, scope: Scope, role: int, owner: str, enrolled: bytes, public: bytes, pair: ExchangeKey) -> bytes:
+        """kappa of an owner and a role key: from the owner's own pair, or from that of the role."""
+        place = (role, owner, enrolled, public)  # a dishonest drawer may have one key signed for two roles
+        if place not in self._secrets:
+            shared = pair.with_public(public if pair.public == enrolled else enrolled)
+            self._secrets[place] = kappa(shared, scope, role, owner, enrolled, public)
+        return self._secrets[place]
+
+    # -- answering for a role
+
+    def _answer(self, keys: GenerationKeys, common: wire.AnswerCommon, own: wire.AnswerOwn) -> bytes | None:
+        role, layout = self._held_role(), self._contract.layout(common.ask)
+        label = label_of(self._terms.study, common.ask)
+        self._check_role_key(keys.scope, role, own.role_key)
+        pair = self._opened_role_key(keys, role, own)
+        place = pack(label, common.list, own.role_key.public)
+        pads = self._sums.get(place)
+        if pads is None:
+            if not own.entries:
+                return None
+            entries = self._checked_list(keys.scope, common.ask, common.list, own.entries)
+            public = own.role_key.public
+            owners = [
+                pad_key(self._secret(keys.scope, role, one.name, one.public, public, pair), label, one.nonce)
+                for one in entries
+            ]
+            pads = self._sums[place] = _PadSum(layout, owners)
+            while len(self._sums) > _MOST_TILE_SUMS:
+                self._sums.popitem(last=False)
+        if not common.e:
+            numbers = layout.to_bytes(pads.vector())
+        else:
+            numbers = self._product(common, own.rows, pads, layout, label)
+        signature = b""
+        if layout.certified:
+            signature = self._identity.sign(role_sum_text(label, common.list, role, own.role_key.public, numbers))
+        return wire.encode(wire.Answered(numbers, signature))
+
+    def _opened_role_key(self, keys: GenerationKeys, role: int, own: wire.AnswerOwn) -> ExchangeKey:
+        key = own.role_key
+        if key.public not in self._opened:
+            if key.drawer == self.name and keys.role_key(role).public == key.public:
+                self._opened[key.public] = keys.role_key(role)
+            else:
+                try:
+                    found = keys.open_role_key(role, key.drawer_public, key.public, own.sealed)
+                except MessageRefused as error:
+                    raise Refused("role", str(error)) from None
+                self._opened[key.public] = found
+        return self._opened[key.public]
+
+    def _checked_list(self, scope: Scope, ask: bytes, wanted: bytes, data: bytes) -> tuple[Entry, ...]:
+        if digest(data) != wanted:
+            raise Refused("list", "a list must have the digest that is common to all holders")
+        entries = wire.decode_list(data)
+        self._terms.check_list(entries, self._contract.groups(ask))
+        for one in entries:
+            if len(one.nonce) != NONCE_BYTES:
+                raise Refused("list", f"a nonce must have {NONCE_BYTES} bytes, got {len(one.nonce)}")
+            self._check_enrolled(scope, one.enrolment)
+        return entries
+
+    def _product(
+        self, common: wire.AnswerCommon, rows: tuple[int, int], pads: _PadSum, layout: Layout, label: bytes
+    ) -> bytes:
+        if layout.certified or not layout.size or len(common.e) != 8 * layout.size * layout.columns:
+            raise Refused("request", "e must have the study's shape, and a matrix to be multiplied with")
+        first, last = rows
+        if not 0 <= first < last <= layout.tile_rows:
+            raise Refused("request", f"rows must be tile rows of {layout.tile_rows}, got {first} to {last}")
+        e = np.frombuffer(common.e, dtype="<i8").reshape(layout.size, layout.columns)
+        layout.check_e(e)
+        # Invariant: each different e shows what the sum of X'X does to its directions; they are counted over the life of
+        # the study, on the disk before the reply leaves. The same e again is free.
+        self._memory.answer(common.ask, digest(pack(label, common.e)))
+        return b"".join(layout.to_bytes(one.reshape(-1)) for one in pads.product(e, first, last))
+
+    # -- certified totals
+
+    def _certify(self, keys: GenerationKeys, common: wire.CertifyCommon, own: wire.CertifyOwn) -> bytes:
+        """Recompute a total from what owners and holders have signed, so that nobody need believe the server."""
+        layout, terms, label = self._contract.layout(common.ask), self._terms, label_of(self._terms.study, common.ask)
+        if not layout.certified or layout.size:
+            raise Refused("request", "only small statistics that devices act upon are certified")
+        entries = self._checked_list(keys.scope, common.ask, common.list, own.entries)
+        if len(own.uploads) != len(entries) or len(own.sums) != terms.colluders + 1:
+            raise Refused("list", "a certified total must have an upload of each owner and a sum of each role")
+        role_keys = tuple(one.role_key for one in own.sums)
+        publics = [key.public for key in role_keys]
+        total = np.zeros(layout.total_words, dtype=np.uint64)
+        for entry, upload in zip(entries, own.uploads, strict=True):
+            if tuple(key.public for key in upload.role_keys) != tuple(publics):
+                raise Refused("role", "all uploads of a certified total must be for the same role keys")
+            text = upload_text(label, entry.public, publics, entry.nonce, upload.numbers)
+            self._verify("list", terms.by_name[entry.name].key, text, upload.signature)
+            total += layout.from_bytes(upload.numbers, layout.total_words)
+        for role, one in enumerate(own.sums):
+            self._check_role_key(keys.scope, role, one.role_key)
+            text = role_sum_text(label, common.list, role, one.role_key.public, one.numbers)
+            signers = {name for name, _ in one.signatures}
+            # Invariant: z + 1 holders of the role, so one of them at least is honest and has made the sum itself.
+            if len(signers) <= terms.colluders or any(terms.roles.get(name) != role for name in signers):
+                raise Refused("role", f"a certified sum must be signed by {terms.colluders + 1} holders of role {role}")
+            for name, signature in one.signatures:
+                self._verify("role", terms.by_name[name].key, text, signature)
+            total -= layout.from_bytes(one.numbers, layout.total_words)
+        numbers = layout.to_bytes(total)
+        return wire.encode(wire.Answered(numbers, self._identity.sign(total_text(label, common.list, numbers))))
+
+    # -- checks that need not be made twice
+
+    def _check_enrolled(self, scope: Scope, one: Enrolment) -> None:
+        place = pack("enrolment", scope.generation, one.name, one.public, one.not_after, one.signature)
+        if one.not_after <= self._now() or place not in self._checked:
+            self._terms.check_enrolment(scope, one, self._now())
+            self._remember(place)
+
+    def _check_role_key(self, scope: Scope, role: int, key: RoleKey) -> None:
+        place = pack("role key", scope.generation, role, key.drawer, key.public, key.signature)
+        if place not in self._checked:
+            self._terms.check_role_key(scope, role, key)
+            self._remember(place)
+
+    def _once(self, place: bytes, check: Callable[[], None], code: str) -> None:
+        if place in self._checked:
+            return
+        try:
+            check()
+        except MessageRefused as error:
+            raise Refused(code, str(error)) from None
+        self._remember(place)
+
+    def _remember(self, place: bytes) -> None:
+        if len(self._checked) >= _MOST_CHECKED:
+            self._checked.clear()
+        self._checked.add(place)
+
+    @staticmethod
+    def _verify(code: str, key: bytes, text: bytes, signature: bytes) -> None:
+        if len(signature) != SIGNATURE_BYTES:
+            raise Refused(code, f"a signature must have {SIGNATURE_BYTES} bytes, got {len(signature)}")
+        try:
+            verify(key, text, signature)
+        except MessageRefused as error:
+            raise Refused(code, str(error)) from None
+
+
+class _PadSum:
+    """The sum of one pad per listed owner; parts of it are made when they are asked for, and kept."""
+
+    def __init__(self, layout: Layout, keys: list[bytes]) -> None:
+        self._layout, self._keys = layout, keys
+        self._vector: Words | None = None
+        self._tiles: dict[tuple[int, int, int], Words] = {}
+
+    def vector(self) -> Words:
+        if self._vector is None:
+            self._vector = self._made(0, self._layout.vector_words)
+        return self._vector
+
+    def product(self, e: NDArray[np.int64], first: int, last: int) -> list[Words]:
+        """These tile rows of each word plane of the matrix, times e."""
+        layout, found = self._layout, []
+        for plane in range(layout.words):
+            before = layout.vector_words + plane * layout.triangle
+            for a, b, start, stop in layout.needed_tiles(first, last):
+                if (plane, a, b) not in self._tiles:
+                    self._tiles[plane, a, b] = self._made(before + start, stop - start)
+            tiles = {(a, b): words for (p, a, b), words in self._tiles.items() if p == plane}
+            found.append(product(layout.dense(tiles, first, last), e))
+        return found
+
+    def _made(self, first: int, count: int) -> Words:
+        total = np.zeros(count, dtype=np.uint64)
+        add_pads(total, self._keys, self._layout.bits // 8, first)
+        return total
+
+
+class InMemory:
+    """A ``Memory`` that lasts as long as the process: for rehearsals, estimators and tests.
+
+    arguments, directions: how many different ones are allowed; None is any number.
+    """
+
+    def __init__(self, arguments: int | None = None, directions: int | None = None) -> None:
+        self._generation: Generation | None = None
+        self._pinned: dict[bytes, bytes] = {}
+        self._questions: set[bytes] = set()
+        self._arguments, self._directions = arguments, directions
+        self.records: list[tuple[int, Mapping[bytes, Sequence[str]]]] = []
+
+    def generation(self) -> Generation | None:
+        return self._generation
+
+    def keep(self, generation: Generation) -> None:
+        self._generation = generation
+
+    def contribute(self, ask: bytes, pinned: bytes) -> None:
+        if self._pinned.get(ask, pinned) != pinned:
+            raise Refused("rows", "a statistic must have the numbers that it had before")
+        if ask not in self._pinned and self._arguments is not None and len(self._pinned) >= self._arguments:
+            raise Refused("budget", f"arguments must be at most {self._arguments}, got one more")
+        self._pinned[ask] = pinned
+
+    def answer(self, ask: bytes, question: bytes) -> None:
+        del ask
+        if question not in self._questions:
+            if self._directions is not None and len(self._questions) >= self._directions:
+                raise Refused("budget", f"directions must be at most {self._directions}, got one more")
+            self._questions.add(question)
+
+    def closed(self, generation: int, record: Sequence[tuple[bytes, Sequence[str]]]) -> None:
+        self.records.append((generation, dict(record)))
+

@@ -1,0 +1,281 @@
+"""Requests and replies as they travel: MessagePack of typed structs. What has another shape is refused.
+
+Nothing is built from a declared size: a struct has the fields that are named here, of the types that are named here, or
+the message is refused before anything else is done with it.
+
+| request | common to all receivers | for this one | reply |
+|---|---|---|---|
+| enrol | study, generation, server, not_after | | the enrolment, which is in every reply |
+| draw | study, generation, server | members | a role key, signed, and its secret half sealed to each member |
+| upload | ..., ask | role_keys | the statistic under pads |
+| answer | ..., ask, list, e | role_key, sealed, rows, entries | the sum of the pads of a role, or its product with e |
+| certify | ..., ask, list | entries, uploads, sums | the total, signed by a device that computed it |
+| close | ..., record | | nothing: the keys are gone |
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from codedfl.errors import MessageRefused
+from codedfl.sum.keys import digest
+
+MOST_REQUEST = 64 << 20
+_MOST_NAME = 64
+
+
+class Refused(MessageRefused):
+    """A device does not answer a request; ``code`` is all that it says of the reason.
+
+    study: not approved here. signature: not by the study's server. generation: it is over, or was never begun here.
+    request: it does not parse, or does not follow from the contract. role: this device does not hold the role key.
+    list: no union of whole disclosure groups, or not enrolled. budget: no more arguments or directions are allowed.
+    rows: the statistic has other numbers than it had before.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class _Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Fields by name; unknown ones are refused."""
+
+
+class Enrolment(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A device's key A of a generation, signed by its long-term key."""
+
+    name: str
+    public: bytes
+    not_after: int
+    signature: bytes
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """One owner of a list: its enrolment, and the nonce of the upload that is meant."""
+
+    name: str
+    public: bytes
+    not_after: int
+    signature: bytes
+    nonce: bytes
+
+    @property
+    def enrolment(self) -> Enrolment:
+        return Enrolment(self.name, self.public, self.not_after, self.signature)
+
+
+class RoleKey(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The public half B of a role's key, signed by the holder that drew it; ``drawer_public`` is that one's A."""
+
+    drawer: str
+    drawer_public: bytes
+    public: bytes
+    signature: bytes
+
+
+class CertifiedUpload(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """An upload as its owner signed it."""
+
+    numbers: bytes
+    signature: bytes
+    role_keys: tuple[RoleKey, ...]
+
+
+class CertifiedSum(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The sum of a role's pads, with the signatures of z + 1 of its holders."""
+
+    role_key: RoleKey
+    numbers: bytes
+    signatures: tuple[tuple[str, bytes], ...]
+
+
+# -- what is common to all receivers of a request
+
+
+class Common(_Wire, frozen=True):
+    """Study, generation, and the server's X25519 key of the generation, to which replies are sealed."""
+
+    study: bytes
+    generation: int
+    server: bytes
+
+
+class EnrolCommon(Common, frozen=True):
+    """``not_after``: seconds since 1970 at which the generation ends by itself."""
+
+    not_after: int
+
+
+class AskCommon(Common, frozen=True):
+    """``ask``: the statistic and its argument (``statistics.Ask``)."""
+
+    ask: bytes
+
+
+class AnswerCommon(AskCommon, frozen=True):
+    """``list``: digest of the list of owners. ``e``: int64, row by row; empty asks for the sum itself."""
+
+    list: bytes
+    e: bytes
+
+
+class CertifyCommon(AskCommon, frozen=True):
+    """``list``: digest of the list of owners."""
+
+    list: bytes
+
+
+class CloseCommon(Common, frozen=True):
+    """``record``: for each ask (by its digest) whose rows are in the total."""
+
+    record: tuple[tuple[bytes, tuple[str, ...]], ...]
+
+
+# -- what is for one receiver
+
+
+class Nothing(_Wire, frozen=True):
+    """No fields."""
+
+
+class DrawOwn(_Wire, frozen=True):
+    """``members``: the holders of the device's role to whom the key is sealed."""
+
+    members: tuple[Enrolment, ...]
+
+
+class UploadOwn(_Wire, frozen=True):
+    """``role_keys``: one for each role, in order."""
+
+    role_keys: tuple[RoleKey, ...]
+
+
+class AnswerOwn(_Wire, frozen=True):
+    """``rows``: tile rows, first and one past the last. ``entries``: the list itself; empty if it was sent before."""
+
+    role_key: RoleKey
+    sealed: bytes
+    rows: tuple[int, int]
+    entries: bytes
+
+
+class CertifyOwn(_Wire, frozen=True):
+    """Uploads in the order of the list, sums by role."""
+
+    entries: bytes
+    uploads: tuple[CertifiedUpload, ...]
+    sums: tuple[CertifiedSum, ...]
+
+
+KINDS: dict[str, tuple[type[Common], type[_Wire]]] = {
+    "enrol": (EnrolCommon, Nothing),
+    "draw": (Common, DrawOwn),
+    "upload": (AskCommon, UploadOwn),
+    "answer": (AnswerCommon, AnswerOwn),
+    "certify": (CertifyCommon, CertifyOwn),
+    "close": (CloseCommon, Nothing),
+}
+
+
+class Request(_Wire, frozen=True):
+    """``signature``: the server's, of kind and ``common``."""
+
+    kind: str
+    common: bytes
+    own: bytes
+    signature: bytes
+
+
+# -- plaintexts of replies
+
+
+class Drawn(_Wire, frozen=True):
+    """A role key with its secret half sealed to each co-holder, by name."""
+
+    public: bytes
+    signature: bytes
+    sealed: dict[str, bytes]
+
+
+class Uploaded(_Wire, frozen=True):
+    """``signature``: only where the statistic is certified."""
+
+    nonce: bytes
+    numbers: bytes
+    signature: bytes
+
+
+class Answered(_Wire, frozen=True):
+    """``signature``: only where the statistic is certified."""
+
+    numbers: bytes
+    signature: bytes
+
+
+class Reply(_Wire, frozen=True):
+    """``request``: digest of the request. ``code``: why not, or what is missing. ``body``: sealed to the server."""
+
+    kind: str
+    request: bytes
+    enrolment: Enrolment | None
+    code: str
+    body: bytes
+
+
+_Struct = TypeVar("_Struct", bound=msgspec.Struct)
+_encoder = msgspec.msgpack.Encoder()
+_decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
+
+
+def encode(struct: msgspec.Struct | tuple[Any, ...]) -> bytes:
+    """As it travels."""
+    return _encoder.encode(struct)
+
+
+def decode(data: bytes, kind: type[_Struct], what: str) -> _Struct:
+    """What ``encode`` made, or anything else of that shape; the rest is refused as ``request``."""
+    if kind not in _decoders:
+        _decoders[kind] = msgspec.msgpack.Decoder(kind)
+    try:
+        found: _Struct = _decoders[kind].decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise Refused("request", f"{what} must have its fields: {error}") from None
+    return found
+
+
+def encode_list(entries: tuple[Entry, ...]) -> bytes:
+    """A list of owners as it travels, ascending by name."""
+    return _encoder.encode(entries)
+
+
+def decode_list(data: bytes) -> tuple[Entry, ...]:
+    """See ``encode_list``; whether it may be summed over is ``Terms``' to say."""
+    if Entry not in _decoders:
+        _decoders[Entry] = msgspec.msgpack.Decoder(tuple[Entry, ...])
+    try:
+        found: tuple[Entry, ...] = _decoders[Entry].decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise Refused("list", f"a list of owners must have its fields: {error}") from None
+    return found
+
+
+def parsed(request: bytes) -> tuple[Request, Common, _Wire]:
+    """A request with both of its parts."""
+    if len(request) > MOST_REQUEST:
+        raise Refused("request", f"a request must have at most {MOST_REQUEST} bytes, got {len(request)}")
+    found = decode(request, Request, "a request")
+    if found.kind not in KINDS:
+        raise Refused("request", f"a request must be one of {', '.join(KINDS)}, got {found.kind[:40]!r}")
+    common, own = KINDS[found.kind]
+    whole = decode(found.common, common, f"what is common of {found.kind}")
+    if whole.generation < 0 or whole.generation >= 1 << 63:
+        raise Refused("request", "a generation must be a number of 63 bits, got another")
+    return found, whole, decode(found.own, own, f"what is its own of {found.kind}")
+
+
+def request_digest(request: bytes) -> bytes:
+    """By which a reply names its request: of the bytes as they were received."""
+    return digest(request)

@@ -1,0 +1,81 @@
+"""Sums and products by protocol 4 equal those of plain integers, bit for bit."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import numpy as np
+import pytest
+from federations import SERVER, MadeUp, devices_of, terms_of
+
+from codedfl.engines.in_process import InProcess
+from codedfl.sum.layout import Layout
+from codedfl.sum.session import Session
+
+ASK = b"ask"
+
+
+def _drawn(seed: str, layout: Layout, size: int) -> tuple[list[int], list[int]]:
+    rng = random.Random(seed)
+    return (
+        [rng.randint(-size, size) for _ in range(layout.length)],
+        [rng.randint(-size, size) for _ in range(layout.triangle)],
+    )
+
+
+@pytest.mark.parametrize("z", [0, 1, 2])
+@pytest.mark.parametrize("limit", [100, 2**40, 2**60, 2**70])
+def test_a_sum_is_that_of_plain_integers(z: int, limit: int) -> None:
+    terms = terms_of([[f"a{i}" for i in range(z + 2)], [f"b{i}" for i in range(z + 3)]], z)
+    layout = Layout.of_vector(5, limit)
+    devices = devices_of(terms, {ASK: layout}, lambda name, _: _drawn(name, layout, limit // 20))
+    session = Session(InProcess({name: one.reply for name, one in devices.items()}), MadeUp(terms, {ASK: layout}), SERVER, wall=lambda: 0.0)
+    expected = [sum(column) for column in zip(*(_drawn(name, layout, limit // 20)[0] for name in terms.owners), strict=True)]
+    assert session.sum(ASK) == expected
+
+
+@pytest.mark.parametrize(("bits", "words"), [(32, 1), (48, 1), (64, 1), (64, 2)])
+@pytest.mark.parametrize("size", [1, 7, 256, 300, 600])
+def test_a_product_is_that_of_plain_integers(bits: int, words: int, size: int) -> None:
+    terms = terms_of([["a", "b", "c"]], 1)
+    layout = Layout(bits, words, 3, 1000, size, columns=2, room=200)
+    devices = devices_of(terms, {ASK: layout}, lambda name, _: _drawn(name, layout, 100))
+    session = Session(
+        InProcess({name: one.reply for name, one in devices.items()}), MadeUp(terms, {ASK: layout}), SERVER,
+        wall=lambda: 0.0, row_blocks=2,
+    )
+    e = np.zeros((size, 2), dtype=np.int64)
+    e[0, 0], e[-1, 1], e[size // 2, 0] = 99, -100, -7
+    gram = np.zeros((size, size), dtype=np.int64)
+    for name in terms.owners:
+        gram[np.triu_indices(size)] += np.array(_drawn(name, layout, 100)[1])
+    gram = gram + np.triu(gram, 1).T
+    session.sum(ASK)
+    for _ in range(2):
+        assert (np.asarray(session.product(ASK, e), dtype=np.int64) == gram @ e).all()
+
+
+def test_time() -> None:
+    terms = terms_of([[f"a{i}" for i in range(10)]], 1)
+    layout = Layout.of_vector(66, 1000)
+    devices = devices_of(terms, {ASK + bytes([i]): layout for i in range(9)}, lambda name, _: _drawn(name, layout, 10))
+    session = Session(InProcess({name: one.reply for name, one in devices.items()}), MadeUp(terms, {ASK + bytes([i]): layout for i in range(9)}), SERVER, wall=lambda: 0.0)
+    session.sum(ASK + bytes([0]))
+    begun = time.perf_counter()
+    for i in range(1, 9):
+        session.sum(ASK + bytes([i]))
+    print("per sum", (time.perf_counter() - begun) / 8)
+
+
+def test_certified() -> None:
+    terms = terms_of([["a", "b", "c", "d", "e", "f"]], 1)
+    layout = Layout.of_vector(4, 1000, certified=True)
+    devices = devices_of(terms, {ASK: layout}, lambda name, _: _drawn(name, layout, 10))
+    session = Session(InProcess({name: one.reply for name, one in devices.items()}), MadeUp(terms, {ASK: layout}), SERVER, wall=lambda: 0.0)
+    total = session.certified(ASK)
+    total.check(terms)
+    expected = [sum(column) for column in zip(*(_drawn(name, layout, 10)[0] for name in terms.owners), strict=True)]
+    assert layout.numbers_of(layout.from_bytes(total.numbers, 4)) == expected
+    session.close()
+    assert all(one._memory.generation().root == b"" for one in devices.values())
