@@ -30,8 +30,15 @@ def test_a_sum_is_that_of_plain_integers(z: int, limit: int) -> None:
     terms = terms_of([[f"a{i}" for i in range(z + 2)], [f"b{i}" for i in range(z + 3)]], z)
     layout = Layout.of_vector(5, limit)
     devices = devices_of(terms, {ASK: layout}, lambda name, _: _drawn(name, layout, limit // 20))
-    session = Session(InProcess({name: one.reply for name, one in devices.items()}), MadeUp(terms, {ASK: layout}), SERVER, wall=lambda: 0.0)
-    expected = [sum(column) for column in zip(*(_drawn(name, layout, limit // 20)[0] for name in terms.owners), strict=True)]
+    session = Session(
+        InProcess({name: one.reply for name, one in devices.items()}),
+        MadeUp(terms, {ASK: layout}),
+        SERVER,
+        wall=lambda: 0.0,
+    )
+    expected = [
+        sum(column) for column in zip(*(_drawn(name, layout, limit // 20)[0] for name in terms.owners), strict=True)
+    ]
     assert session.sum(ASK) == expected
 
 
@@ -42,8 +49,11 @@ def test_a_product_is_that_of_plain_integers(bits: int, words: int, size: int) -
     layout = Layout(bits, words, 3, 1000, size, columns=2, room=200)
     devices = devices_of(terms, {ASK: layout}, lambda name, _: _drawn(name, layout, 100))
     session = Session(
-        InProcess({name: one.reply for name, one in devices.items()}), MadeUp(terms, {ASK: layout}), SERVER,
-        wall=lambda: 0.0, row_blocks=2,
+        InProcess({name: one.reply for name, one in devices.items()}),
+        MadeUp(terms, {ASK: layout}),
+        SERVER,
+        wall=lambda: 0.0,
+        row_blocks=2,
     )
     e = np.zeros((size, 2), dtype=np.int64)
     e[0, 0], e[-1, 1], e[size // 2, 0] = 99, -100, -7
@@ -60,7 +70,12 @@ def test_time() -> None:
     terms = terms_of([[f"a{i}" for i in range(10)]], 1)
     layout = Layout.of_vector(66, 1000)
     devices = devices_of(terms, {ASK + bytes([i]): layout for i in range(9)}, lambda name, _: _drawn(name, layout, 10))
-    session = Session(InProcess({name: one.reply for name, one in devices.items()}), MadeUp(terms, {ASK + bytes([i]): layout for i in range(9)}), SERVER, wall=lambda: 0.0)
+    session = Session(
+        InProcess({name: one.reply for name, one in devices.items()}),
+        MadeUp(terms, {ASK + bytes([i]): layout for i in range(9)}),
+        SERVER,
+        wall=lambda: 0.0,
+    )
     session.sum(ASK + bytes([0]))
     begun = time.perf_counter()
     for i in range(1, 9):
@@ -72,7 +87,12 @@ def test_certified() -> None:
     terms = terms_of([["a", "b", "c", "d", "e", "f"]], 1)
     layout = Layout.of_vector(4, 1000, certified=True)
     devices = devices_of(terms, {ASK: layout}, lambda name, _: _drawn(name, layout, 10))
-    session = Session(InProcess({name: one.reply for name, one in devices.items()}), MadeUp(terms, {ASK: layout}), SERVER, wall=lambda: 0.0)
+    session = Session(
+        InProcess({name: one.reply for name, one in devices.items()}),
+        MadeUp(terms, {ASK: layout}),
+        SERVER,
+        wall=lambda: 0.0,
+    )
     total = session.certified(ASK)
     total.check(terms)
     expected = [sum(column) for column in zip(*(_drawn(name, layout, 10)[0] for name in terms.owners), strict=True)]

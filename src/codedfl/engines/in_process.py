@@ -22,6 +22,7 @@ class InProcess:
     def __init__(self, devices: Mapping[str, Answer]) -> None:
         self._devices = dict(devices)
         self._waiting: list[tuple[str, bytes]] = []
+        self._waited = 0.0
 
     def here(self) -> Collection[str]:
         return self._devices
@@ -30,9 +31,10 @@ class InProcess:
         self._waiting.append((device, request))
 
     def replies(self, seconds: float) -> list[tuple[str, bytes]]:
-        del seconds
         asked, self._waiting = self._waiting, []
+        if not asked:
+            self._waited += seconds  # nothing can come in while nothing is asked: the wait is over at once
         return [(name, self._devices[name](request)) for name, request in asked]
 
     def now(self) -> float:
-        return time.monotonic()
+        return time.monotonic() + self._waited

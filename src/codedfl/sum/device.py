@@ -479,4 +479,3 @@ class InMemory:
 
     def closed(self, generation: int, record: Sequence[tuple[bytes, Sequence[str]]]) -> None:
         self.records.append((generation, dict(record)))
-

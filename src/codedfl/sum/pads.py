@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
 from codedfl.sum.layout import Words, words_from

@@ -107,7 +107,7 @@ class _Generation(msgspec.Struct):
     not_after: int
 
 
-class _DrawAgain(Exception):  # noqa: N818 - it is caught two functions further up
+class _DrawAgain(Exception):
     """No holder can open a role's key: another must be drawn, and uploads made for it."""
 
     def __init__(self, role: int) -> None:
@@ -169,7 +169,7 @@ class Session:
         self.excluded: set[str] = set()  # devices whose replies were wrong
         self.declined: dict[str, str] = {}  # devices that do not take part, and the code they gave
         self._outstanding: dict[str, tuple[bytes, float, _Goal]] = {}
-        self._sent: dict[bytes, tuple[str, _Goal]] = {}
+        self._sent: dict[tuple[str, bytes], _Goal] = {}
         self._last_here: set[str] = set()
         self._signed: dict[bytes, bytes] = {}
         self._latency: dict[str, float] = {}
@@ -333,9 +333,7 @@ class Session:
 
     # -- one sum
 
-    def _summed(
-        self, ask: bytes, layout: Layout, objection_to: Callable[[Collection[str]], str] | None
-    ) -> Words:
+    def _summed(self, ask: bytes, layout: Layout, objection_to: Callable[[Collection[str]], str] | None) -> Words:
         for _ in range(_RESTARTS):
             try:
                 return self._summed_once(ask, layout, objection_to)
@@ -347,18 +345,14 @@ class Session:
                 self._store.clear("upload")
         raise NotEnoughDevices("a role key must be opened by one of its holders, got none that can", ())
 
-    def _summed_once(
-        self, ask: bytes, layout: Layout, objection_to: Callable[[Collection[str]], str] | None
-    ) -> Words:
+    def _summed_once(self, ask: bytes, layout: Layout, objection_to: Callable[[Collection[str]], str] | None) -> Words:
         self.enrol(objection_to)
         role_keys = self._draw()
         entries = self._uploaded(ask, layout, role_keys, objection_to)
         common = wire.AnswerCommon(
             self._scope.study, self._scope.generation, self._own.public, ask, digest(entries), b""
         )
-        goals = [
-            _Answer(self, common, entries, role, (0, 1), layout) for role in range(self._terms.colluders + 1)
-        ]
+        goals = [_Answer(self, common, entries, role, (0, 1), layout) for role in range(self._terms.colluders + 1)]
         self._needs(goals)
         total = self._sum_of_uploads(ask, layout, entries)
         vector = total[: layout.vector_words]
@@ -509,16 +503,16 @@ class Session:
                 yield busy[1] + self._patience.retry
                 continue
             self._outstanding[device] = (digest(request), now, goal)
-            self._sent[digest(request)] = (device, goal)
+            self._sent[device, digest(request)] = goal
             self._engine.send(device, request)
             yield now + self._patience.retry
 
     def _take(self, device: str, data: bytes) -> None:
         try:
             reply = wire.decode(data, wire.Reply, "a reply")
-            if (known := self._sent.get(reply.request)) is None or known[0] != device:
+            goal = self._sent.get((device, reply.request))
+            if goal is None:
                 raise MessageRefused("a reply must be to a request that was sent to this device")
-            goal = known[1]
             busy = self._outstanding.get(device)
             if busy is not None and busy[0] == reply.request:
                 del self._outstanding[device]
@@ -526,8 +520,10 @@ class Session:
             if reply.enrolment is not None and reply.enrolment != self._enrolled.get(device):
                 self._learn_enrolment(device, reply.enrolment)
             if reply.kind == "ok":
-                plain = b"" if not reply.body else open_reply(
-                    self._scope, self._own, self._enrolled[device].public, reply.request, reply.body
+                plain = (
+                    b""
+                    if not reply.body
+                    else open_reply(self._scope, self._own, self._enrolled[device].public, reply.request, reply.body)
                 )
                 goal.take(device, plain)
             else:
@@ -686,9 +682,7 @@ def _keep_drawn(session: Session, role: int, device: str, drawn: wire.Drawn) -> 
 class _Upload(_Goal):
     """One owner's statistic under pads."""
 
-    def __init__(
-        self, session: Session, ask: bytes, layout: Layout, role_keys: tuple[RoleKey, ...], name: str
-    ) -> None:
+    def __init__(self, session: Session, ask: bytes, layout: Layout, role_keys: tuple[RoleKey, ...], name: str) -> None:
         super().__init__(session, [name])
         self.name, self._ask, self._layout, self._role_keys = name, ask, layout, role_keys
         self._place = ("upload", digest(ask), name)
@@ -756,7 +750,9 @@ class _Answer(_Goal):
         self._cached = ("answer", digest(wire.encode(common)), role, rows[0])
         saved = session._store.get(self._cached)
         if saved is not None:
-            self.numbers, self.signatures = msgspec.msgpack.decode(saved, type=tuple[bytes, tuple[tuple[str, bytes], ...]])
+            self.numbers, self.signatures = msgspec.msgpack.decode(
+                saved, type=tuple[bytes, tuple[tuple[str, bytes], ...]]
+            )
             self.done = True
 
     def breadth(self, now: float, hedge: float) -> int:

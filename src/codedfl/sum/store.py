@@ -29,7 +29,9 @@ class Store:
         self._base.execute("PRAGMA journal_mode = WAL")
         self._base.execute("PRAGMA synchronous = NORMAL")
         self._base.execute("PRAGMA secure_delete = ON")
-        self._base.execute("CREATE TABLE IF NOT EXISTS replies (kind TEXT, key BLOB, value BLOB, PRIMARY KEY (kind, key))")
+        self._base.execute(
+            "CREATE TABLE IF NOT EXISTS replies (kind TEXT, key BLOB, value BLOB, PRIMARY KEY (kind, key))"
+        )
 
     def get(self, key: Key) -> bytes | None:
         found = self._base.execute("SELECT value FROM replies WHERE kind = ? AND key = ?", _split(key)).fetchone()

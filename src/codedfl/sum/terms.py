@@ -61,7 +61,9 @@ class Terms:
         least = self.colluders + 2
         for number, group in self.groups.items():
             if len(group) < least:
-                raise InvalidInput(f"a disclosure group must have at least {least} owners, got {len(group)} in {number}")
+                raise InvalidInput(
+                    f"a disclosure group must have at least {least} owners, got {len(group)} in {number}"
+                )
         held = set(self.roles.values())
         if held != set(range(self.colluders + 1)):
             raise InvalidInput(f"every one of {self.colluders + 1} roles must have a holder, got {len(held)} with one")
@@ -121,7 +123,9 @@ class Terms:
     def check_role_key(self, scope: Scope, role: int, key: RoleKey) -> None:
         """Refuse a role key that no holder of the role has signed."""
         if self.roles.get(key.drawer) != role:
-            raise Refused("role", f"the key of role {role} must be drawn by one of its holders, got {key.drawer[:80]!r}")
+            raise Refused(
+                "role", f"the key of role {role} must be drawn by one of its holders, got {key.drawer[:80]!r}"
+            )
         try:
             verify(self.by_name[key.drawer].key, role_key_text(scope, role, key.public), key.signature)
         except MessageRefused as error:
