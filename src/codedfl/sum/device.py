@@ -139,6 +139,7 @@ class Device:
     def reply(self, request: bytes) -> bytes:
         """The reply to any bytes at all; what is wrong with them is said by its code, and in this device's log."""
         asked = digest(request)
+        self._named: Enrolment | None = None  # of the generation that is asked for, once that is known to go on
         try:
             kind, code, body = self._answered(request, asked)
         except Refused as error:
@@ -147,7 +148,7 @@ class Device:
         except MessageRefused as error:
             log.warning("refused (request): %s", error)
             kind, code, body = "refused", "request", b""
-        return wire.encode(wire.Reply(kind, asked, self._enrolment, code, body))
+        return wire.encode(wire.Reply(kind, asked, self._named, code, body))
 
     def _answered(self, request: bytes, asked: bytes) -> tuple[str, str, bytes]:
         found, common, own = wire.parsed(request)
@@ -204,6 +205,7 @@ class Device:
             text = enrolment_text(self._keys.scope, kept.not_after, self._keys.own.public)
             public = self._keys.own.public
             self._enrolment = Enrolment(self.name, public, kept.not_after, self._identity.sign(text))
+        self._named = self._enrolment
         return self._keys
 
     def _close(self, common: wire.CloseCommon) -> None:
@@ -249,7 +251,7 @@ class Device:
         plain = layout.to_bytes(words)
         # Invariant: the nonce is a function of the very bytes that are padded. Other rows, code or rounding have
         # another nonce and so other pads; no memory is needed to use a pad once.
-        nonce = keys.nonce(label, plain)
+        nonce = keys.nonce("codedfl 4 nonce", label, plain)
         # Invariant: two uploads of different words under one label would differ by this device's change alone, for
         # whoever gets the sums over both: the first is pinned, on the disk before anything leaves.
         self._memory.contribute(common.ask, self._identity.tag(pack("codedfl 4 pinned", label, plain)))
@@ -353,12 +355,9 @@ class Device:
         entries = self._checked_list(keys.scope, common.ask, common.list, own.entries)
         if len(own.uploads) != len(entries) or len(own.sums) != terms.colluders + 1:
             raise Refused("list", "a certified total must have an upload of each owner and a sum of each role")
-        role_keys = tuple(one.role_key for one in own.sums)
-        publics = [key.public for key in role_keys]
+        publics = [one.role_key.public for one in own.sums]
         total = np.zeros(layout.total_words, dtype=np.uint64)
         for entry, upload in zip(entries, own.uploads, strict=True):
-            if tuple(key.public for key in upload.role_keys) != tuple(publics):
-                raise Refused("role", "all uploads of a certified total must be for the same role keys")
             text = upload_text(label, entry.public, publics, entry.nonce, upload.numbers)
             self._verify("list", terms.by_name[entry.name].key, text, upload.signature)
             total += layout.from_bytes(upload.numbers, layout.total_words)

@@ -174,7 +174,7 @@ def enrolment_text(scope: Scope, not_after: int, public: bytes) -> bytes:
 
 
 def role_key_text(scope: Scope, role: int, public: bytes) -> bytes:
-    return pack("codedfl 4 role key", scope.study, role, scope.generation, public)
+    return pack("codedfl 4 role key", scope.study, scope.generation, role, public)
 
 
 def request_text(kind: str, common: bytes) -> bytes:

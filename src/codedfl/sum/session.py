@@ -444,7 +444,7 @@ class Session:
             saved = self._store.get(("upload", digest(ask), entry.name))
             assert saved is not None
             kept = msgspec.msgpack.decode(saved, type=_Kept)
-            uploads.append(wire.CertifiedUpload(kept.numbers, kept.signature, kept.role_keys))
+            uploads.append(wire.CertifiedUpload(kept.numbers, kept.signature))
         sums = tuple(wire.CertifiedSum(goal.role_key, goal.numbers, goal.signatures) for goal in goals)
         own = wire.CertifyOwn(entries, tuple(uploads), sums)
         goal = _Certify(self, wire.CertifyCommon(*ids), own, layout)

@@ -77,11 +77,10 @@ class RoleKey(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 class CertifiedUpload(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """An upload as its owner signed it."""
+    """An upload as its owner signed it, for the role keys of the sums."""
 
     numbers: bytes
     signature: bytes
-    role_keys: tuple[RoleKey, ...]
 
 
 class CertifiedSum(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -216,7 +215,10 @@ class Answered(_Wire, frozen=True):
 
 
 class Reply(_Wire, frozen=True):
-    """``request``: digest of the request. ``code``: why not, or what is missing. ``body``: sealed to the server."""
+    """``request``: digest of the request. ``code``: why not, or what is missing. ``body``: sealed to the server.
+
+    ``enrolment``: of the generation that is asked for; None if the device does not take part in it.
+    """
 
     kind: str
     request: bytes
