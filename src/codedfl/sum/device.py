@@ -340,8 +340,8 @@ class Device:
             raise Refused("request", f"rows must be tile rows of {layout.tile_rows}, got {first} to {last}")
         e = np.frombuffer(common.e, dtype="<i8").reshape(layout.size, layout.columns)
         layout.check_e(e)
-        # Invariant: each different e shows what the sum of X'X does to its directions; they are counted over the life of
-        # the study, on the disk before the reply leaves. The same e again is free.
+        # Invariant: each different e shows what the sum of X'X does to its directions; they are counted over the life
+        # of the study, on the disk before the reply leaves. The same e again is free.
         self._memory.answer(common.ask, digest(pack(label, common.e)))
         return b"".join(layout.to_bytes(one.reshape(-1)) for one in pads.product(e, first, last))
 

@@ -133,9 +133,9 @@ class GenerationKeys:
     # -- replies
 
     def seal_reply(self, server: bytes, request: bytes, plaintext: bytes) -> bytes:
-        """For the server's key of this generation; the same plaintext to the same request is sealed to the same bytes."""
-        # Invariant: the key depends on the plaintext by ``tag``, so no key and nonce ever seal two plaintexts, also if a
-        # clone or a device that was set back answers the same request otherwise.
+        """For the server's key of this generation; the same reply to the same request is sealed to the same bytes."""
+        # Invariant: the key depends on the plaintext by ``tag``, so no key and nonce ever seal two plaintexts, also if
+        # a clone or a device that was set back answers the same request otherwise.
         tag = self.nonce("codedfl 4 reply", request, plaintext)
         key = _reply_key(self.scope, self.own.with_public(server), self.own.public, server, request, tag)
         return tag + ChaCha20Poly1305(key).encrypt(bytes(12), plaintext, request)
@@ -170,26 +170,32 @@ def pad_key(secret: bytes, label: bytes, nonce: bytes) -> bytes:
 
 
 def enrolment_text(scope: Scope, not_after: int, public: bytes) -> bytes:
+    """By the device whose key of the generation this is."""
     return pack("codedfl 4 enrolment", scope.study, scope.generation, not_after, public)
 
 
 def role_key_text(scope: Scope, role: int, public: bytes) -> bytes:
+    """By the holder that drew it."""
     return pack("codedfl 4 role key", scope.study, scope.generation, role, public)
 
 
 def request_text(kind: str, common: bytes) -> bytes:
+    """By the server."""
     return pack("codedfl 4 request", kind, digest(common))
 
 
 def upload_text(label: bytes, enrolled: bytes, role_publics: list[bytes], nonce: bytes, numbers: bytes) -> bytes:
+    """By the owner, where totals are certified."""
     return pack("codedfl 4 upload", label, enrolled, *role_publics, nonce, digest(numbers))
 
 
 def role_sum_text(label: bytes, owners: bytes, role: int, role_public: bytes, numbers: bytes) -> bytes:
+    """By a holder of the role, where totals are certified."""
     return pack("codedfl 4 role sum", label, owners, role, role_public, digest(numbers))
 
 
 def total_text(label: bytes, owners: bytes, numbers: bytes) -> bytes:
+    """By a device that has computed the total."""
     return pack("codedfl 4 total", label, owners, digest(numbers))
 
 

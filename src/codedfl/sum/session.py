@@ -1,12 +1,14 @@
 """The server's side: asks devices until it has a sum, whoever is slow, absent, killed or set back meanwhile.
 
-It pursues *goals*. A goal knows which request, to whom, would bring it further with what is known now; sending one again
-does no harm, so there is nothing else to remember than what devices have replied, and that is a cache (``store``). A
-session that is killed anywhere is begun again with the same store, or without one, and ends with the same sums.
+It pursues *goals*. A goal knows which request, to whom, would bring it further with what is known now; sending one
+again does no harm, so there is nothing else to remember than what devices have replied, and that is a cache
+(``store``). A session that is killed anywhere is begun again with the same store, or without one, and ends with the
+same sums.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -317,7 +319,7 @@ class Session:
         """Tile rows, dealt out in as many blocks as are wanted and there are."""
         count = max(1, min(self._row_blocks, layout.tile_rows))
         ends = [layout.tile_rows * one // count for one in range(count + 1)]
-        return list(zip(ends, ends[1:], strict=False))
+        return list(itertools.pairwise(ends))
 
     def _matrix_product(self, ask: bytes, layout: Layout, e: NDArray[np.int64]) -> list[Words]:
         saved = self._store.get(("matrix", digest(ask)))
@@ -814,9 +816,9 @@ class _Answer(_Goal):
         if code == "role" and session._terms.roles.get(device) == self.role:
             drawn = session._drawn.get(self.role)
             mine = session._enrolled.get(device)
-            if drawn is not None and mine is not None and drawn.sealed.get(device, (b"",))[0] != mine.public:
-                if device != self.role_key.drawer:
-                    return  # enrolled anew: it is sealed to it again
+            other = device != self.role_key.drawer
+            if other and drawn and mine and drawn.sealed.get(device, (b"",))[0] != mine.public:
+                return  # enrolled anew: it is sealed to it again
         self.out[device] = code
 
     def missing(self, device: str) -> None:
