@@ -10,18 +10,15 @@ from codedfl.analyses.study_analysis import StudyFindings, conduct
 from codedfl.contract.snapshot import Snapshot, take_snapshot
 from codedfl.contract.study import Study
 from codedfl.data.tables import RawTable
-from codedfl.exact.ring import Ring
-from codedfl.protocol.agreement import ring_of_totals
 from codedfl.statistics.statistic import Ask, contribution, statistic_of
 
 
-def total_of(study: Study, ask: Ask, snapshots: Sequence[Snapshot], ring: Ring | None = None) -> list[int]:
+def total_of(study: Study, ask: Ask, snapshots: Sequence[Snapshot]) -> list[int]:
     statistic = statistic_of(study, Ask.decode(ask.encode(), study))
-    ring = ring or ring_of_totals(statistic.limit)
-    total = ring.zeros(statistic.length)
+    total = np.zeros(statistic.length, dtype=object)
     for rows in snapshots:
-        ring.add_scaled(total, [[1]] * len(ring.primes), [contribution(study, ask, rows, ring)])
-    integers = [int(one) for one in ring.to_integers(total).reshape(-1)]
+        total += contribution(study, ask, rows).astype(object)
+    integers = total.tolist()
     assert max(map(abs, integers)) <= statistic.limit
     return integers
 

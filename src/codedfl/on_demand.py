@@ -6,6 +6,7 @@ import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 
@@ -32,6 +33,12 @@ def names_on_demand(
         return sorted(home_of)
 
     return get, names
+
+
+def load_all(package: str, path: Sequence[str]) -> None:
+    """Import every module of a package, each of which makes something known: a new file is found by being there."""
+    for one in sorted(iter_modules(path), key=lambda found: found.name):
+        import_module(f"{package}.{one.name}")
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,14 @@ from codedfl.analyses.glm import GlmFinding
 from codedfl.analyses.robust import InferenceFinding
 from codedfl.contract.draft import draft_from_table_one, draft_of_table, study_text
 from codedfl.contract.models import LogisticModel, PoissonModel, RobustModel, StudyModel, TableModel
-from codedfl.contract.study import Study, StudyColumn
+from codedfl.contract.study import ClassTarget, Study, StudyColumn
 from codedfl.contract.toml_file import parse_study
+from codedfl.contract.words import explain
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.model import TrainedModel
 from codedfl.data.tables import as_raw_table
 from codedfl.errors import InvalidInput
+from codedfl.report.study_files import write_results
 from totals import conducted, dealt
 from wording import exactly
 
@@ -49,6 +52,27 @@ def test_a_model_file_predicts_as_statsmodels_does(name: str, tmp_path: Path):
     gridded = {**case.values, **case.gridded(study)}
     said = TrainedModel.load(tmp_path / "model.safetensors").predict(as_raw_table(gridded, "rows"))
     np.testing.assert_allclose(said, oracle(case, model, gridded).fittedvalues, rtol=1e-6)
+
+
+@pytest.mark.parametrize("model", [LogisticModel("m", ("ward",)), TableModel("m", ("ward",))])
+def test_the_second_class_of_the_file_is_modelled_whatever_the_alphabet_says(model: StudyModel, tmp_path: Path):
+    """3 of 4 exposed are cases, 1 of 3 others: the odds ratio of being a case is 3 / (1 / 2) = 6."""
+    ill = ["case"] * 75 + ["control"] * 25 + ["case"] * 30 + ["control"] * 60
+    table = as_raw_table({"ward": np.repeat(["exposed", "not"], [100, 90]), "ill": np.array(ill)}, "rows")
+    ward = StudyColumn(CategoryColumn("ward", ("not", "exposed")))
+    for classes, odds in ((("control", "case"), 6.0), (("case", "control"), 1 / 6)):
+        study = Study("s", (ward,), ClassTarget("ill", classes), 500, 190, 3, held_out=0.0, models=(model,))
+        found = conducted(study, dealt(study, table))
+        (fit,) = found.models
+        assert isinstance(fit, GlmFinding) and np.isclose(np.exp(fit.coefficients[1]), odds, rtol=1e-8)
+        page = write_results(tmp_path, study, found, {"gram": ["a", "b", "c"]})
+        told = json.loads((tmp_path / "result.json").read_text())
+        assert told["class_modelled"] == told["models"][0]["modelled"] == classes[1]
+        rows = (tmp_path / "coefficients.csv").read_text().splitlines()[1:]
+        assert [row.endswith(f',"{classes[1]}"') for row in rows] == [True, True]
+        assert f"<dt>class modelled</dt><dd>{classes[1]}</dd>" in page.read_text()
+        assert f"Class modelled:{classes[1]:>23}" in (tmp_path / "summary.txt").read_text()
+        assert any(f"odds are those of {classes[1]}" in one for section in explain(study) for one in section.answers)
 
 
 def test_who_holds_which_row_changes_no_bit():

@@ -30,7 +30,6 @@ from codedfl.data.derived import Factor
 from codedfl.data.model import TrainedModel
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
-from codedfl.exact.ring import Ring
 from codedfl.statistics.cells import Cells
 from rehearsals import parts_of, rehearsed
 from wording import exactly
@@ -173,11 +172,11 @@ def test_a_derived_column_cannot_clip_and_is_made_of_listed_columns():
 def test_a_rare_product_is_left_out_and_a_level_that_is_merged_takes_its_products():
     ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c", "d")))
     study = replace(STUDY, columns=expand("days ~ age * C(ward)", (AGE, ward), "days"))
-    frame, ring, counts = people(), Ring.for_group_sizes((1,)), np.zeros(Cells(study).length, dtype=np.int64)
+    frame, counts = people(), np.zeros(Cells(study).length, dtype=np.int64)
     frame["ward"] = ["cd"[i // 4] if i < 8 else "ab"[i // 4 % 2] for i in range(len(frame))]  # c and d: 4 rows each
     for device in range(4):
         rows = take_snapshot(study, as_raw_table(frame[device::4]), bytes([device] * 16))
-        counts += ring.to_integers(Cells(study).planes(ring, rows)).ravel().astype(np.int64)
+        counts += Cells(study).vector(rows)
     merged = merge_rare(study, counts.tolist())
     left = merged_study(study, merged)
     assert left.design_names == ("age", "ward = b", "ward = other", "age:ward = b")

@@ -247,8 +247,7 @@ def test_design_columns_and_their_units():
     assert study.matrix(codes)[0] == pytest.approx([61, 5, 1, 1], abs=0.01)
     target, clipped = study.target.codes(table.column("days"), "t.csv")
     assert (study.target.design(target).tolist(), clipped) == ([[-23], [30]], 0)
-    classes = replace(study, target=ClassTarget("days", ("7", "60")))
-    assert classes.target == ClassTarget("days", ("60", "7")), "in order, as labels have them"
+    classes = replace(study, target=ClassTarget("days", ("60", "7")))
     assert classes.target.design(classes.target.codes(table.column(classes.target.name), "t.csv")[0]).tolist() == [
         [0, 1],
         [1, 0],
@@ -392,6 +391,16 @@ def test_classes_are_found_however_a_table_writes_them(classes: str, values: lis
     study = parse_study(TEXT.replace("range = [0, 60.0]\nstep = 1", f"classes = {classes}"))
     codes, _ = study.target.codes(np.array(values), "t.csv")
     assert study.target.values(codes).tolist() == expected
+
+
+def test_the_order_of_classes_is_that_of_the_file_and_in_the_digest():
+    said = 'classes = ["control", "case"]'
+    study = parse_study(TEXT.replace("range = [0, 60.0]\nstep = 1", said))
+    other = parse_study(TEXT.replace("range = [0, 60.0]\nstep = 1", 'classes = ["case", "control"]'))
+    assert study.target == ClassTarget("days", ("control", "case"))
+    assert isinstance(other.target, ClassTarget) and study.target.modelled == "case"
+    assert study.target.codes(np.array(["case", "control"]), "t.csv")[0].tolist() == [1, 0]
+    assert study.digest() != other.digest() and other.target.modelled == "control"
 
 
 @pytest.mark.parametrize(("classes", "value", "got"), [('["no", "yes"]', "maybe", "'maybe'"), ("[0, 1]", 0.5, "0.5")])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import random
+import resource
 import socket
 import ssl
 import time
@@ -15,8 +17,10 @@ import mqtt5
 import pytest
 from running_broker import HOST, RunningBroker
 
+from codedfl.errors import CodedFLError
 from codedfl.mqtt import small_broker, topics
 from codedfl.mqtt.link import BrokerLink, Connected, Will
+from codedfl.mqtt.small_broker import SmallBroker
 
 pytestmark = [
     pytest.mark.hospitals,
@@ -66,6 +70,58 @@ def ended(stream: socket.socket) -> bool:
     except OSError:
         pass
     return True
+
+
+def test_small_messages_do_not_wait_for_an_acknowledgement(broker: RunningBroker):
+    stream, _ = connected(broker, "device-0-x")
+    inside = broker._broker
+    assert inside is not None
+    (accepted,) = inside._open.values()
+    assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    stream.close()
+
+
+async def plainly_connected(port: int, identity: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection(HOST, port)
+    writer.write(mqtt5.ConnectPacket(client_id=identity).write())
+    return reader, writer
+
+
+async def most_connected(devices: int) -> int:
+    """How many of so many devices the broker has at one time."""
+    inside = SmallBroker(lambda *_: True, lambda *_: True)
+    port = await inside.start(HOST, 0, None)
+    streams = [await plainly_connected(port, f"device-{i}") for i in range(devices)]
+    for reader, _ in streams:
+        assert await reader.read(1), "the broker has closed a connection"
+    found = len(inside._clients)
+    for _, writer in streams:
+        writer.close()
+    await inside.stop()
+    await asyncio.sleep(0.1)
+    return found
+
+
+def test_a_thousand_devices_and_their_server_are_connected_at_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(small_broker, "MOST_CONNECTIONS_EACH", 2000)  # without TLS all have one name
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limits[1] < 5000 and limits[1] != resource.RLIM_INFINITY:
+        pytest.skip("this machine allows too few open files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, limits[1]))
+    try:
+        assert asyncio.run(most_connected(1001)) == 1001
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_a_broker_that_may_not_open_enough_files_says_so_in_one_line(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 1024))
+    with pytest.raises(CodedFLError) as caught:
+        asyncio.run(SmallBroker(lambda *_: True, lambda *_: True).start(HOST, 0, None))
+    assert str(caught.value) == (
+        "the broker must be allowed 4096 open files, for 4000 connections, got a limit of 1024: "
+        "raise it (ulimit -Hn 4096), or take mosquitto"
+    )
 
 
 def test_idle_strangers_shut_nobody_out(broker: RunningBroker, monkeypatch: pytest.MonkeyPatch):

@@ -125,7 +125,17 @@ def test_tables_that_r_reads(found: tuple[Study, StudyFindings]):
     study, findings = found
     result = result_json(study, findings, OWNERS)
     rows = list(csv.reader(coefficients_csv(result).splitlines()))
-    assert rows[0] == ["model", "name", "coefficient", "standard_error", "statistic", "p", "low", "high"]
+    assert rows[0] == [
+        "model",
+        "name",
+        "coefficient",
+        "standard_error",
+        "statistic",
+        "p",
+        "low",
+        "high",
+        "class_modelled",
+    ]
     assert [row[:2] for row in rows[1:]] == [
         *(["study", name] for name in findings.inference.names),
         *(["age alone", name] for name in ("constant", "age")),
@@ -141,8 +151,8 @@ def test_what_a_spreadsheet_would_take_for_a_formula_is_text():
     row = {"name": "=1+1", "coefficient": -1.5}
     text = coefficients_csv({"models": [{"name": "@m", "coefficients": [row, {**row, "name": 'say "a", b'}]}]})
     assert text.splitlines()[1:] == [
-        '"\'@m","\'=1+1",-1.5,,,,,',
-        '"\'@m","say ""a"", b",-1.5,,,,,',
+        '"\'@m","\'=1+1",-1.5,,,,,,""',
+        '"\'@m","say ""a"", b",-1.5,,,,,,""',
     ]
 
 

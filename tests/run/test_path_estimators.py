@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from codedfl.data.labels import ClassLabels
 from codedfl.data.model import TrainedModel
 from codedfl.errors import InvalidInput
 from codedfl.estimators.ridge import CodedRidge, CodedRidgeClassifier
@@ -80,6 +82,12 @@ def test_bad_candidates_are_refused() -> None:
 # -- to scikit-learn
 
 
+def turned_round(model: TrainedModel) -> TrainedModel:
+    """The same with its classes in the other order, as a study file may list them."""
+    labels = ClassLabels(tuple(reversed(model.recipe.labels.classes)))
+    return replace(model, theta=model.theta[:, ::-1], recipe=replace(model.recipe, labels=labels))
+
+
 @pytest.mark.parametrize("features", ["linear", "rbf"])
 def test_predictions_are_the_same_in_scikit_learn(features: str, tmp_path: Any) -> None:
     X, y = load_diabetes(return_X_y=True)
@@ -95,4 +103,5 @@ def test_predictions_are_the_same_in_scikit_learn(features: str, tmp_path: Any) 
         classifier.model_.save(tmp_path / "m")
         pipeline = TrainedModel.load(tmp_path / "m").to_sklearn()
         assert np.array_equal(pipeline.predict(X), classifier.predict(X))
+        assert np.array_equal(turned_round(classifier.model_).to_sklearn().predict(X), classifier.predict(X))
         np.testing.assert_allclose(pipeline.decision_function(X), classifier.decision_function(X), rtol=0, atol=1e-6)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.exact.ring import Ring
 from codedfl.privacy.budget import Budget
 from codedfl.statistics.products import Products
 from codedfl.statistics.statistic import STATISTICS, Ask, Statistic, register_statistic, statistic_of, words_of
@@ -188,6 +187,6 @@ def test_products_are_no_vector():
     assert products.length == 9
     assert products.recipe.n_features == 9
     with pytest.raises(InvalidInput, match=r"^products must be answered epoch by epoch"):
-        products.planes(Ring.for_group_sizes((1,)), None)
+        products.vector(None)
     with pytest.raises(InvalidInput, match=r"^products must be bounded by the parameters of their run"):
         _ = products.limit

@@ -1,7 +1,7 @@
 """What an analysis is: a generator that asks for totals for one ``[[model]]`` of a study, registered by its kind.
 
-A new analysis is a dataclass in ``contract.models`` (what a study says of it), a file here, and a statistic if it needs
-one that is not there; ``study_analysis`` imports it by one line. Nothing else knows of it.
+A new analysis is a file in ``contract/models`` (a dataclass: what a study says of it), a file here, and a statistic if
+it needs one that is not there. They are found by being there; nothing else knows of them.
 """
 
 from __future__ import annotations

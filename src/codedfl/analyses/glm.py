@@ -66,6 +66,7 @@ class GlmFit:
     target: the name of what is predicted. kind: as the study says. rows: training rows. coefficients: how many.
     iterations: how many totals were asked for at coefficients; 0 where a cross-table was enough.
     log_likelihood, deviance: the former at its maximum, and twice how far it is from the best there could be.
+    modelled: the class whose odds it tells; "" of a count.
 
     Examples
     --------
@@ -81,6 +82,7 @@ class GlmFit:
     iterations: int
     log_likelihood: float
     deviance: float
+    modelled: str = ""
 
     title: ClassVar[str] = "Generalised linear model"
 
@@ -94,6 +96,7 @@ class GlmFit:
         return [
             ("Target", self.target),
             ("Model", self.kind),
+            *([("Class modelled", self.modelled)] if self.modelled else []),
             ("Rows", str(self.rows)),
             ("Log-likelihood", f"{self.log_likelihood:.6g}"),
             ("Iterations", str(self.iterations)),
@@ -437,7 +440,8 @@ def in_units(
     likelihood = sums.likelihood + float(sums.gradient @ covariance @ sums.gradient) / 2
     kind = PoissonModel.kind if isinstance(study.target, NumberTarget) else LogisticModel.kind
     part, spread = totals.present(model.columns)
-    fit = GlmFit(study.target.name, kind, rows, len(spread.place), iterations, likelihood, 2 * (sums.best - likelihood))
+    deviance, modelled = 2 * (sums.best - likelihood), getattr(study.target, "modelled", "")
+    fit = GlmFit(study.target.name, kind, rows, len(spread.place), iterations, likelihood, deviance, modelled)
     coefficients, inference = change @ beta, None
     if not penalised:
         inference = Inference(

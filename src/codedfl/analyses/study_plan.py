@@ -215,7 +215,9 @@ class StudyRun:
     def contribution(self, snapshot: Snapshot) -> Contribution:
         """What a device brings: made of the rows that its operator approved, and of nothing else."""
         if not self.trains:
-            return WholeNumbers(self._statistic.length, lambda ring: contribution(self.study, self.ask, snapshot, ring))
+            return WholeNumbers(
+                self._statistic.length, lambda ring: ring.from_wholes(contribution(self.study, self.ask, snapshot))
+            )
         study, train = self._statistic.study, snapshot.part(held_out=False)
         codes = recoded(self.study, train.codes, self.ask.merged) if self.ask.merged else train.codes
         made = self.recipe.rows(study.matrix(codes), study.target.values(train.target))

@@ -449,7 +449,9 @@ def _target_lines(target: DraftColumn) -> list[str]:
     lines = [*_noticed(target), "[target]", _say("name", target.name)]
     if target.grid is not None:
         return [*lines, *_grid(target)]
-    return [*lines, f"classes = {_listed(target.levels or ())}  # all there may be"]
+    levels = target.levels or ()
+    second = f"; odds are those of the second, here {levels[1]}" if len(levels) == 2 else ""
+    return [*lines, f"classes = {_listed(levels)}  # all there may be{second}"]
 
 
 def _grid(column: DraftColumn) -> list[str]:

@@ -343,7 +343,7 @@ class ClassTarget:
     """One of some public classes to predict.
 
     name: the column's name.
-    classes: all there may be, ascending: text, or whole numbers.
+    classes: all there may be, text or whole numbers, in the file's order: of two the second is the one modelled.
     missing_codes: texts or numbers that the tables have in place of a gap.
 
     >>> ClassTarget("sick", ("no", "yes")).codes(np.array(["yes", "no"]), "t.csv")[0].tolist()
@@ -355,10 +355,19 @@ class ClassTarget:
     missing_codes: tuple[str | float, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "classes", self.labels().classes)
+        self.labels()
 
     def labels(self) -> ClassLabels:
-        return Labels.for_classes(self.classes)
+        return ClassLabels(self.classes)
+
+    @property
+    def modelled(self) -> str:
+        """Of two classes the one whose odds a model tells; "" of more.
+
+        >>> ClassTarget("sick", ("yes", "no")).modelled
+        'no'
+        """
+        return str(self.classes[1]) if len(self.classes) == 2 else ""
 
     def codes(self, values: Rows, table: str) -> tuple[Integers, int]:
         """The place of each row's class, and 0: none is clipped. Gaps and unknown classes are refused."""
@@ -372,7 +381,7 @@ class ClassTarget:
                 f"the target {self.name!r} of {table} must hold its classes only, got {named[unknown][0].item()!r}"
                 f" ({int(unknown.sum())} such rows): add the class, or leave those rows out"
             )
-        return np.searchsorted(np.array(classes), named).astype(np.int64), 0
+        return self.labels().places(named), 0
 
     def values(self, codes: Integers) -> Rows:
         return np.array(self.classes)[codes]

@@ -196,7 +196,8 @@ def _target(study: Study) -> str:
     if isinstance(target, NumberTarget):
         low, high = target.range
         return f"{target.name}, which is predicted: a number from {low:g} to {high:g} in steps of {target.grid.step:g}"
-    return f"{target.name}, which is predicted: one of {', '.join(map(str, target.classes))}"
+    modelled = f"; odds are those of {target.modelled}" if target.modelled else ""
+    return f"{target.name}, which is predicted: one of {', '.join(map(str, target.classes))}{modelled}"
 
 
 def _leaves(study: Study, words: Words) -> tuple[str, ...]:

@@ -78,7 +78,10 @@ class Labels(ABC):
 
 @dataclass(frozen=True)
 class ClassLabels(Labels):
-    """classes: ascending, all whole numbers or all text, at least two. Two classes make two columns."""
+    """classes: different, all whole numbers or all text, at least two, in the order that gives them their places.
+
+    Two classes make two columns.
+    """
 
     classes: tuple[int, ...] | tuple[str, ...]
 
@@ -87,8 +90,8 @@ class ClassLabels(Labels):
             raise InvalidInput(f"classes must be at least two, got {list(self.classes)}")
         if {type(one) for one in self.classes} not in ({int}, {str}):
             raise InvalidInput(f"classes must be all whole numbers or all text, got {self.classes[:5]}")
-        if self.classes != tuple(np.unique(self.classes).tolist()):
-            raise InvalidInput(f"classes must be ascending and distinct, got {self.classes[:5]}")
+        if len(set(self.classes)) < len(self.classes):
+            raise InvalidInput(f"classes must be different, got {self.classes[:5]}")
 
     @property
     def n_outputs(self) -> int:
@@ -101,11 +104,22 @@ class ClassLabels(Labels):
             raise InvalidInput(
                 f"y must be a vector of classes such as {self.classes[0]!r}, got {y.ndim} dimension(s) of {y.dtype}"
             )
-        places = np.minimum(np.searchsorted(known, y), len(known) - 1)
+        places = self.places(y)
         unknown = known[places] != y
         if unknown.any():
             raise InvalidInput(f"y must hold the {self.n_outputs} classes only, got {y[unknown].tolist()[0]!r}")
         return np.eye(len(known))[places]
+
+    def places(self, y: NDArray[Any]) -> NDArray[np.int64]:
+        """Which class each label is; any place for one that is none of them.
+
+        >>> ClassLabels(("no", "yes", "maybe")).places(np.array(["maybe", "no"])).tolist()
+        [2, 0]
+        """
+        known = np.asarray(self.classes)
+        order = np.argsort(known)
+        found: NDArray[np.int64] = order[np.searchsorted(known, y, sorter=order) % len(known)]
+        return found
 
     def decode(self, scores: Floats) -> NDArray[Any]:
         """The class of the largest score; of equal ones the first."""

@@ -87,7 +87,8 @@ def _linear(slopes: Floats, constants: Floats, recipe: Recipe) -> Any:
         model.coef_, model.intercept_ = slopes[:, 0] * unit, float(constants[0] * unit + (high + low) / 2)
     else:
         model = RidgeClassifier()
-        classes = np.asarray(recipe.labels.classes)
+        order = np.argsort(recipe.labels.classes)  # scikit-learn's classes ascend
+        classes, slopes, constants = np.asarray(recipe.labels.classes)[order], slopes[:, order], constants[order]
         model._label_binarizer = LabelBinarizer(pos_label=1, neg_label=-1).fit(classes)
         vars(model)["classes_"] = classes  # older scikit-learn has a property of this name, which then wins
         if recipe.n_outputs == 2:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact import kernels
-from codedfl.typing import Planes
+from codedfl.typing import Planes, Wholes
 
 PRIME_CEILING = 2**24
 
@@ -98,6 +98,14 @@ class Ring:
         planes = self.zeros(*floats.shape)
         for plane, prime in zip(planes, self.primes, strict=True):
             kernels.reduce(floats.reshape(-1), prime, plane.reshape(-1))
+        return planes
+
+    def from_wholes(self, values: Wholes) -> Planes:
+        """Residues of whole numbers of any size: of 64 bits, or Python's own."""
+        residues = [(values % prime).astype(np.float64) for prime in self.primes]
+        planes = self.zeros(*values.shape)
+        for plane, residue, prime in zip(planes, residues, self.primes, strict=True):
+            kernels.reduce(residue.reshape(-1), prime, plane.reshape(-1))
         return planes
 
     def to_integers(self, planes: Planes) -> NDArray[Any]:

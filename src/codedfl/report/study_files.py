@@ -28,6 +28,7 @@ COEFFICIENTS_FILE, COVARIANCE_FILE, TABLE_FILE = "coefficients.csv", "covariance
 OWN_MODEL = "study"  # what tables call the study's own model
 _SHOWN = ("What leaves this machine?", "Who sees what?", "What is not protected?")
 _KEYS = ("coefficient", "standard_error", "statistic", "p", "low", "high")
+_MODELLED = "class_modelled"
 
 
 def write_results(
@@ -76,6 +77,7 @@ def result_json(
         "formula": study.formula,
         "target": study.target.name,
         "classes": list(getattr(study.target, "classes", ())),
+        _MODELLED: getattr(study.target, "modelled", ""),
         "held_out": study.held_out,
         "smallest_cell": study.smallest_cell,
         "colluders": study.colluders,
@@ -130,11 +132,12 @@ def coefficients_csv(result: Unchecked) -> str:
             model,
             one["name"],
             *(one.get(key, one.get("t", one.get("z")) if key == "statistic" else None) for key in _KEYS),
+            found.get("fit", found).get("modelled", ""),
         )
         for model, found in tables_of(result)
         for one in found["coefficients"]
     ]
-    return _csv(("model", "name", *_KEYS), rows)
+    return _csv(("model", "name", *_KEYS, _MODELLED), rows)
 
 
 def covariance_csv(result: Unchecked) -> str:

@@ -16,6 +16,7 @@ from codedfl.typing import Unchecked
 
 _ALONE = ("model", "target", "columns")  # facts of a fit that stand elsewhere
 _NAMES = {
+    "modelled": "class modelled",
     "r_squared": "R²",
     "adjusted_r_squared": "adjusted R²",
     "freedom": "degrees of freedom",
@@ -41,6 +42,7 @@ def study_page(result: Unchecked) -> str:
         _facts(
             [
                 ("predicted", result["target"]),
+                ("class modelled", result["class_modelled"]),
                 ("rows to train on", "hidden by noise" if result["rows"] is None else result["rows"]),
                 *_score_facts(result.get("score"), result["no_score"]),
                 ("whose rows", f"{len(owners)}: {', '.join(owners)}" if owners else ""),
@@ -204,7 +206,7 @@ def _score(model: Unchecked, classes: Sequence[object]) -> str:
         known = [
             ((low + high) / 2, float(share.removesuffix(" %")) / 100) for low, high, share in bands if share != "-"
         ]
-        chart = Chart("score of the second class", "share of the second class", (0.0, 1.0), (0.0, 1.0))
+        chart = Chart(f"score of {classes[1]}", f"share of {classes[1]}", (0.0, 1.0), (0.0, 1.0))
         chart.curve((0.0, 1.0), (0.0, 1.0), "even")
         chart.points([x for x, _ in known], [y for _, y in known])
         figures = [("Calibration", chart)]

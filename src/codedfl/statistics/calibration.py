@@ -10,11 +10,10 @@ from codedfl.contract.models import LogisticModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.exact.portable import portable_exp
-from codedfl.exact.ring import Ring
 from codedfl.statistics.newton import Newton
 from codedfl.statistics.score import BINS, class_counts
 from codedfl.statistics.statistic import register_statistic
-from codedfl.typing import Planes
+from codedfl.typing import Wholes
 
 
 @register_statistic
@@ -56,8 +55,8 @@ class Calibration(Newton):
         """A confusion matrix, and two histograms."""
         return 4 + 2 * BINS
 
-    def planes(self, ring: Ring, rows: Snapshot) -> Planes:
+    def vector(self, rows: Snapshot) -> Wholes:
         """As the score of two classes, whose scores are the chances."""
         rows = rows.part(held_out=self.study.held_out > 0)
         chance = 1.0 / (1.0 + portable_exp(-self.predictor(rows.codes)))
-        return ring.from_integers(class_counts(np.stack((1.0 - chance, chance), axis=1), rows.target))
+        return class_counts(np.stack((1.0 - chance, chance), axis=1), rows.target)

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, Study
 from codedfl.data.columns import CategoryColumn
-from codedfl.exact.ring import Ring
 from codedfl.statistics.statistic import Statistic, register_statistic
-from codedfl.typing import Integers, Planes
+from codedfl.typing import Integers, Wholes
 
 _MOST_DEVICES = 2**16
 
@@ -60,14 +59,14 @@ class Cells(Statistic):
         """Every row counts once, and so does every device."""
         return max(self.study.max_rows, _MOST_DEVICES)
 
-    def planes(self, ring: Ring, rows: Snapshot) -> Planes:
+    def vector(self, rows: Snapshot) -> Wholes:
         """Counts, and ones where they are not zero."""
         parts = [self._counts(rows, chosen) for chosen in (~rows.held_out, rows.held_out)]
         there = [one for counts in parts for one in (counts, (counts > 0).astype(np.int64))]
         clipped = np.zeros(len(self.study.columns), dtype=np.int64)
         clipped[: len(rows.clipped.columns)] = rows.clipped.columns
         odd = (clipped, np.array([rows.clipped.targets, rows.left_out]))
-        return ring.from_integers(np.concatenate([*there, self._varies(rows), *odd]))
+        return np.concatenate([*there, self._varies(rows), *odd])
 
     def _counts(self, rows: Snapshot, chosen: NDArray[np.bool_]) -> Integers:
         codes, target = rows.codes[chosen], rows.target[chosen]

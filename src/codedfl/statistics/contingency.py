@@ -10,11 +10,10 @@ from codedfl.contract.combinations import cell_places, count_cells
 from codedfl.contract.models import TableModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import NumberTarget, Study
-from codedfl.exact.ring import Ring
 from codedfl.statistics.crosstable import Crosstable
 from codedfl.statistics.newton import family_terms, row_sums
-from codedfl.statistics.statistic import Statistic, large_planes, register_statistic
-from codedfl.typing import Planes
+from codedfl.statistics.statistic import Statistic, register_statistic
+from codedfl.typing import Wholes
 
 BITS = 30  # of the two sums of logarithms
 
@@ -67,7 +66,7 @@ class Contingency(Statistic):
         most = self.study.target.range[1] if isinstance(self.study.target, NumberTarget) else 1.0
         return self.study.max_rows * int(np.ceil((most + 1) * (np.log(most + 1) + 2))) << BITS
 
-    def planes(self, ring: Ring, rows: Snapshot) -> Planes:
+    def vector(self, rows: Snapshot) -> Wholes:
         """Whole numbers, and two sums of rounded terms."""
         rows, target = rows.part(held_out=False), self.study.target
         cells = cell_places(self.study, self.model, rows.codes)
@@ -77,4 +76,4 @@ class Contingency(Statistic):
         np.add.at(sums[1], cells, y)
         likelihood, best, _, _ = family_terms(self.study, rows.target, np.zeros(len(rows)))
         logs = row_sums(np.stack((likelihood, best), axis=1), BITS)
-        return large_planes(ring, np.concatenate((sums.ravel().astype(object), logs)))
+        return np.concatenate((sums.ravel().astype(object), logs))

@@ -10,9 +10,8 @@ from codedfl.contract.combinations import FEW_CELLS, cell_places, count_cells
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
-from codedfl.exact.ring import Ring
 from codedfl.statistics.statistic import Statistic, register_statistic
-from codedfl.typing import Planes
+from codedfl.typing import Wholes
 
 
 @register_statistic
@@ -63,8 +62,8 @@ class Crosstable(Statistic):
         """Two counts per combination."""
         return 2 * self._n_cells
 
-    def planes(self, ring: Ring, rows: Snapshot) -> Planes:
+    def vector(self, rows: Snapshot) -> Wholes:
         """Counts, and ones where they are not zero."""
         cells = cell_places(self.study, self.model, rows.part(held_out=False).codes)
         counts = np.bincount(cells, minlength=self._n_cells)
-        return ring.from_integers(np.concatenate((counts, counts > 0)).astype(np.int64))
+        return np.concatenate((counts, counts > 0)).astype(np.int64)

@@ -12,9 +12,8 @@ from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import FLOAT64_EXACT_BITS
 from codedfl.exact.gram import GramSum
-from codedfl.exact.ring import Ring
 from codedfl.statistics.statistic import Statistic, register_statistic
-from codedfl.typing import Integers, Planes
+from codedfl.typing import Integers, Wholes
 
 _BLOCK = 4096  # rows that are in float64 at once
 
@@ -73,47 +72,45 @@ class Gram(Statistic):
         """max_rows times the largest square."""
         return self.study.max_rows * max(self.study.gram_limits) ** 2
 
-    def planes(self, ring: Ring, rows: Snapshot) -> Planes:
+    def vector(self, rows: Snapshot) -> Wholes:
         """Training rows first."""
         if self.study.site_effects:
-            return self._within_site(ring, rows)
-        triangles = [self._of_rows(ring, rows, ~rows.held_out)]
+            return self._within_site(rows)
+        triangles = [self._of_rows(rows, ~rows.held_out)]
         if self.study.holds_out_gram:
-            triangles.append(self._of_rows(ring, rows, rows.held_out))
-        return np.concatenate(triangles, axis=1)
+            triangles.append(self._of_rows(rows, rows.held_out))
+        return np.concatenate(triangles)
 
-    def _of_rows(self, ring: Ring, rows: Snapshot, chosen: NDArray[np.bool_]) -> Planes:
-        return gram_planes(ring, _with_constant(self._columns(rows, chosen)))
+    def _of_rows(self, rows: Snapshot, chosen: NDArray[np.bool_]) -> Wholes:
+        return gram_triangle(_with_constant(self._columns(rows, chosen)))
 
     def _columns(self, rows: Snapshot, chosen: NDArray[np.bool_]) -> Integers:
         return np.hstack((self.study.design(rows.codes[chosen]), self.study.target.design(rows.target[chosen])))
 
-    def _within_site(self, ring: Ring, rows: Snapshot) -> Planes:
+    def _within_site(self, rows: Snapshot) -> Wholes:
         columns = self._columns(rows, ~rows.held_out)
         sums, n = columns.sum(axis=0), max(1, len(columns))
         # To the nearest part of a step, in whole numbers: floor(scale (n x - s) / n + 1/2).
         within = (2 * self.study.gram_scales * (n * columns - sums) + n) // (2 * n)
         behind = np.append(sums, len(columns) > 0).astype(np.int64)
-        return np.concatenate((gram_planes(ring, _with_constant(within)), ring.from_integers(behind)), axis=1)
+        return np.concatenate((gram_triangle(_with_constant(within)), behind))
 
 
 def _with_constant(columns: Integers) -> Integers:
     return np.hstack((np.ones((len(columns), 1), dtype=np.int64), columns))
 
 
-def gram_planes(ring: Ring, Z: NDArray[np.int64]) -> Planes:
-    """The upper triangle of Z'Z on the ring, exactly.
+def gram_triangle(Z: NDArray[np.int64]) -> Wholes:
+    """The upper triangle of Z'Z, row by row, exactly.
 
-    Invariant: rows are summed up in float64 only while no entry can pass 2^53; then the sum goes to the ring, modulo
-    each prime, and the next begins. So nothing is ever rounded, whatever the sizes and the number of rows.
+    Invariant: rows are summed up in float64 only while no entry can pass 2^53, and the parts in 64 bits only if no
+    entry of the whole can pass 2^63. So nothing is ever rounded, whatever the sizes and the number of rows.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.exact.ring import Ring
-    >>> from codedfl.statistics.gram import gram_planes
-    >>> ring = Ring.for_group_sizes((1,))
-    >>> ring.to_integers(gram_planes(ring, np.array([[1, 2], [1, -5]]))).tolist()
+    >>> from codedfl.statistics.gram import gram_triangle
+    >>> gram_triangle(np.array([[1, 2], [1, -5]])).tolist()
     [2, -3, 29]
     """
     n_rows, width = Z.shape
@@ -121,10 +118,11 @@ def gram_planes(ring: Ring, Z: NDArray[np.int64]) -> Planes:
     room = 2**FLOAT64_EXACT_BITS // largest**2
     if not room:
         raise InvalidInput(f"columns must be below 2^26 in size, got {largest}")
-    total = ring.zeros(width * (width + 1) // 2)
+    fits = n_rows * largest**2 < 1 << 63
+    total: Wholes = np.zeros(width * (width + 1) // 2, dtype=np.int64 if fits else object)
     for start in range(0, n_rows, room):
         part = GramSum(width)
         for first in range(start, min(start + room, n_rows), _BLOCK):
             part.add(Z[first : min(first + _BLOCK, start + room)].astype(np.float64))
-        ring.add_scaled(total, [[1]] * len(ring.primes), [ring.from_integers(part.triangle())])
+        total += part.triangle().astype(np.int64)
     return total

@@ -10,10 +10,9 @@ from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, Study
 from codedfl.contract.study_columns import GAP, Grid
 from codedfl.data.columns import NumberColumn
-from codedfl.exact.ring import Ring
-from codedfl.statistics.gram import gram_planes
+from codedfl.statistics.gram import gram_triangle
 from codedfl.statistics.statistic import Statistic, register_statistic
-from codedfl.typing import Integers, Planes
+from codedfl.typing import Integers, Wholes
 
 _FINE = 256  # steps either side of the anchor that are bins of their own; then as many halves per doubling
 
@@ -74,7 +73,7 @@ class Histogram(Statistic):
         """max_rows times the largest square."""
         return self.study.max_rows * max(1, *(grid.limit**2 for grid in self.grids.values()))
 
-    def planes(self, ring: Ring, rows: Snapshot) -> Planes:
+    def vector(self, rows: Snapshot) -> Wholes:
         """Column by column."""
         places = {one.column.name: place for place, one in enumerate(self.study.columns)}
         train = rows.part(held_out=False)
@@ -82,11 +81,11 @@ class Histogram(Statistic):
         for name, grid in self.grids.items():
             codes = train.codes[:, places[name]] if name in places else train.target
             codes = codes[codes != GAP]
-            sums = gram_planes(ring, np.column_stack((np.ones_like(codes), codes - grid.offset)))
+            sums = gram_triangle(np.column_stack((np.ones_like(codes), codes - grid.offset)))
             starts = bin_starts(grid)
             bins = np.bincount(np.searchsorted(starts, codes, side="right") - 1, minlength=len(starts))
-            parts += [sums, ring.from_integers(bins.astype(np.int64))]
-        return np.concatenate(parts, axis=1)
+            parts += [sums, bins.astype(np.int64)]
+        return np.concatenate(parts)
 
 
 def bin_starts(grid: Grid) -> Integers:

@@ -19,13 +19,12 @@ from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import HEADROOM
 from codedfl.exact.portable import portable_exp, portable_log
-from codedfl.exact.ring import Ring
-from codedfl.statistics.statistic import Statistic, large_planes, register_statistic
-from codedfl.typing import Floats, Integers, Planes
+from codedfl.statistics.statistic import Statistic, register_statistic
+from codedfl.typing import Floats, Integers, Wholes
 
 LEAST_BITS, _MOST_BITS = 30, 36  # fraction bits of a row's terms
 _NUMBERS_AT_ONCE = 1 << 21
-_LARGEST_RING = Ring.for_group_sizes((1,), planes=3)
+_ROOM = (1 << 72) - 1  # for a total, with its headroom
 
 
 @register_statistic
@@ -74,7 +73,7 @@ class Newton(Statistic):
                 f"the linear predictor of {model.name!r} must lie within {-model.bound:g} and {model.bound:g} over the"
                 f" ranges, got [{low:g}, {high:g}]"
             )
-        if HEADROOM * self._largest << LEAST_BITS > _LARGEST_RING.modulus:
+        if HEADROOM * self._largest << LEAST_BITS > _ROOM:
             raise InvalidInput(
                 f"max_rows times what the model {model.name!r} can predict must leave {LEAST_BITS} bits, got up to"
                 f" {self._largest}: give it a smaller bound, or the study fewer max_rows"
@@ -119,18 +118,18 @@ class Newton(Statistic):
 
     @property
     def bits(self) -> int:
-        """Fraction bits of every term: as many as the ring has room for, within limits."""
+        """Fraction bits of every term: as many as there is room for, within limits."""
         return fraction_bits(self._largest)
 
-    def planes(self, ring: Ring, rows: Snapshot) -> Planes:
-        """Blocks of rows are added up in whole numbers, which the ring then takes."""
+    def vector(self, rows: Snapshot) -> Wholes:
+        """Blocks of rows are added up in whole numbers."""
         rows = rows.part(held_out=False)
         sums = np.zeros(self.length, dtype=object)
         block = max(1, _NUMBERS_AT_ONCE // self.length)
         for first in range(0, len(rows), block):
             terms = self.terms(rows.codes[first : first + block], rows.target[first : first + block])
             sums += row_sums(terms, self.bits)
-        return large_planes(ring, sums)
+        return sums
 
     def terms(self, codes: Integers, target: Integers) -> Floats:
         """n x length numbers: what each row adds, before it is rounded."""
@@ -156,7 +155,7 @@ class Newton(Statistic):
 
 
 def fraction_bits(largest: int) -> int:
-    """How fine the terms of rows are whose total is at most ``largest``: as the ring has room, within limits.
+    """How fine the terms of rows are whose total is at most ``largest``: as there is room, within limits.
 
     Examples
     --------
@@ -164,7 +163,7 @@ def fraction_bits(largest: int) -> int:
     >>> fraction_bits(2**20), fraction_bits(2**34)
     (36, 33)
     """
-    room = _LARGEST_RING.modulus // (HEADROOM * largest)
+    room = _ROOM // (HEADROOM * largest)
     return min(_MOST_BITS, max(LEAST_BITS, room.bit_length() - 2))
 
 

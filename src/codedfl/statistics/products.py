@@ -12,9 +12,8 @@ from codedfl.contract.study import Study
 from codedfl.data.features import Principal
 from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
-from codedfl.exact.ring import Ring
 from codedfl.statistics.statistic import Statistic, register_statistic
-from codedfl.typing import Floats, Planes
+from codedfl.typing import Floats, Wholes
 
 _TOLERANCE = 1e-6
 
@@ -25,7 +24,7 @@ class Products(Statistic):
 
     There is one point over the life of the study.
 
-    It is no single vector, so ``planes`` refuses: the run itself makes the sums, from the rows of ``recipe``.
+    It is no single vector, so ``vector`` refuses: the run itself makes the sums, from the rows of ``recipe``.
 
     Examples
     --------
@@ -78,9 +77,9 @@ class Products(Statistic):
         """The run's own parameters bound its totals."""
         raise InvalidInput("products must be bounded by the parameters of their run, got a question for one bound")
 
-    def planes(self, ring: Ring, rows: Snapshot) -> Planes:
+    def vector(self, rows: Snapshot) -> Wholes:
         """There is no one vector."""
-        del ring, rows
+        del rows
         raise InvalidInput("products must be answered epoch by epoch, got a question for one vector")
 
 

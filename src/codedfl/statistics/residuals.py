@@ -10,10 +10,9 @@ from codedfl.contract.models import NO_MODEL, ResidualsModel, StudyModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
-from codedfl.exact.ring import Ring
 from codedfl.statistics.newton import linear_predictor, n_coefficients, scaled_design
 from codedfl.statistics.statistic import Statistic, register_statistic
-from codedfl.typing import Planes
+from codedfl.typing import Wholes
 
 EDGES = np.arange(-16, 17) / 4
 """In residual deviations: from -4 to 4 by quarters; what lies beyond has a part at either end."""
@@ -68,10 +67,10 @@ class Residuals(Statistic):
         """One count per part."""
         return len(EDGES) + 1
 
-    def planes(self, ring: Ring, rows: Snapshot) -> Planes:
+    def vector(self, rows: Snapshot) -> Wholes:
         """Each row by itself."""
         rows = rows.part(held_out=False)
         predicted = linear_predictor(scaled_design(self.study, self.model, rows.codes), self.point[:-1])
         truth = self.study.target.design(rows.target)[:, 0] / float(self.study.target_units.limit[0])
         places = np.searchsorted(EDGES, (truth - predicted) / self.point[-1])
-        return ring.from_integers(np.bincount(places, minlength=self.length).astype(np.int64))
+        return np.bincount(places, minlength=self.length).astype(np.int64)

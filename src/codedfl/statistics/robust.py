@@ -10,10 +10,9 @@ import numpy as np
 from codedfl.contract.models import NO_MODEL, RobustModel, StudyModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
-from codedfl.exact.ring import Ring
 from codedfl.statistics.newton import fraction_bits, linear_predictor, n_coefficients, row_sums, scaled_design
-from codedfl.statistics.statistic import Statistic, large_planes, register_statistic
-from codedfl.typing import Floats, Integers, Planes
+from codedfl.statistics.statistic import Statistic, register_statistic
+from codedfl.typing import Floats, Integers, Wholes
 
 MOST_RESIDUAL = 8.0  # half ranges of the target, beyond which a residual is cut off
 MOST_LEVERAGE = 0.99  # likewise
@@ -97,20 +96,20 @@ class Robust(Statistic):
         """From the bounds on residuals and leverages."""
         return self._largest << self.bits
 
-    def planes(self, ring: Ring, rows: Snapshot) -> Planes:
+    def vector(self, rows: Snapshot) -> Wholes:
         """Clusters are added up in whole numbers first, so that the order of their rows does not matter."""
         rows = rows.part(held_out=False)
         X = scaled_design(self.study, self._robust, rows.codes)
         residual = self._residuals(X, rows.target)
         if not self._robust.cluster:
             weight = self._weights(X) * residual * residual
-            return large_planes(ring, row_sums(self._terms(X, weight), self.bits))
+            return row_sums(self._terms(X, weight), self.bits)
         place = self.study.table_columns.names.index(self._robust.cluster)
         names, clusters = np.unique(rows.codes[:, place], return_inverse=True)
         sums = np.zeros((len(names), self._d), dtype=np.int64)
         np.add.at(sums, clusters, np.rint(np.ldexp(residual[:, None] * X, _CLUSTER_BITS)).astype(np.int64))
         scores = np.ldexp(sums.astype(np.float64), -_CLUSTER_BITS)
-        return large_planes(ring, row_sums(self._terms(scores, np.ones(len(names))), self.bits))
+        return row_sums(self._terms(scores, np.ones(len(names))), self.bits)
 
     def _residuals(self, X: Floats, target: Integers) -> Floats:
         predicted = linear_predictor(X, self._beta)

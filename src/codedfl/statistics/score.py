@@ -9,11 +9,10 @@ import numpy as np
 from codedfl.contract.models import NO_MODEL, StudyModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, Study
-from codedfl.exact.ring import Ring
-from codedfl.statistics.gram import gram_planes
+from codedfl.statistics.gram import gram_triangle
 from codedfl.statistics.products import principal_from, principal_length
 from codedfl.statistics.statistic import Statistic, register_statistic
-from codedfl.typing import Floats, Integers, Planes
+from codedfl.typing import Floats, Integers, Wholes
 
 # Of the score of the second of two classes, from 0 to 1; what lies beyond counts at the ends. A server that lies sees
 # this histogram of any linear combination of the columns, so there are no more bins than calibration needs.
@@ -86,17 +85,17 @@ class Score(Statistic):
             return self.study.max_rows
         return self.study.max_rows * self._most_error**2
 
-    def planes(self, ring: Ring, rows: Snapshot) -> Planes:
+    def vector(self, rows: Snapshot) -> Wholes:
         """The statistic of the held-out rows."""
         codes, target = rows.codes[rows.held_out], rows.target[rows.held_out]
         scores = self._scores(codes)
         if isinstance(self.study.target, ClassTarget):
-            return ring.from_integers(class_counts(scores, target))
+            return class_counts(scores, target)
         truth = self.study.target.design(target)[:, 0]
         unit = self.study.target_units
         predicted = (self.study.target.labels().decode(scores) - unit.zero) / unit.step
         errors = np.rint(np.clip(truth - predicted, -self._most_error, self._most_error)).astype(np.int64)
-        return gram_planes(ring, np.column_stack((np.ones_like(truth), truth, errors)))
+        return gram_triangle(np.column_stack((np.ones_like(truth), truth, errors)))
 
     @property
     def _most_error(self) -> int:

@@ -1,7 +1,7 @@
 """What a statistic is, how it is asked for, and the register by which its name finds it.
 
 A statistic is a vector of integers that a device makes of its frozen rows, with a public bound on every entry of the
-total. The vectors are added on the ring, so the total is the sum over all rows, bit for bit, whoever holds which row.
+total. The vectors are added exactly, so the total is the sum over all rows, bit for bit, whoever holds which row.
 A request is an ``Ask``. A device takes nothing else from the server: everything beside it follows from the study.
 """
 
@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from codedfl.contract.merging import Merged, merged_study, recoded
 from codedfl.contract.models import NO_MODEL, StudyModel
@@ -21,9 +20,8 @@ from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.exact.ring import Ring
 from codedfl.protocol.messages import check_types, pack_list, unpack_list
-from codedfl.typing import Floats, Planes
+from codedfl.typing import Floats, Wholes
 
 NOTHING: Floats = np.zeros(0)
 _FORMAT = "codedfl ask 2"
@@ -89,8 +87,8 @@ class Statistic(ABC):
         return self.study.max_rows
 
     @abstractmethod
-    def planes(self, ring: Ring, rows: Snapshot) -> Planes:
-        """The vector of one device as exact residues; ``rows`` has the codes of the merged study."""
+    def vector(self, rows: Snapshot) -> Wholes:
+        """The exact whole numbers of one device; ``rows`` has the codes of the merged study."""
 
 
 STATISTICS: dict[str, type[Statistic]] = {}
@@ -229,7 +227,7 @@ def words_of(study: Study) -> dict[str, tuple[str, str]]:
     return {name: (STATISTICS[name].leaves(study), STATISTICS[name].shows) for name in study.statistics}
 
 
-def contribution(study: Study, ask: Ask, rows: Snapshot, ring: Ring) -> Planes:
+def contribution(study: Study, ask: Ask, rows: Snapshot) -> Wholes:
     """What a device adds to the total; ``rows`` is its snapshot as it was approved.
 
     Examples
@@ -238,25 +236,7 @@ def contribution(study: Study, ask: Ask, rows: Snapshot, ring: Ring) -> Planes:
     """
     if ask.merged:
         rows = replace(rows, codes=recoded(study, rows.codes, ask.merged))
-    return statistic_of(study, ask).planes(ring, rows)
-
-
-def large_planes(ring: Ring, integers: NDArray[Any]) -> Planes:
-    """Residues of Python's integers (dtype object) of up to 83 bits.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from codedfl.exact.ring import Ring
-    >>> from codedfl.statistics.statistic import large_planes
-    >>> ring = Ring.for_group_sizes((1,), planes=3)
-    >>> ring.to_integers(large_planes(ring, np.array([-(2**60) - 1], dtype=object))).tolist()
-    [-1152921504606846977]
-    """
-    total = ring.zeros(len(integers))
-    for scale, part in ((1 << 30, integers >> 30), (1, integers & ((1 << 30) - 1))):  # a float holds each exactly
-        ring.add_scaled(total, [[scale]] * len(ring.primes), [ring.from_integers(part.astype(np.int64))])
-    return total
+    return statistic_of(study, ask).vector(rows)
 
 
 def _merged_of(found: list[Any], study: Study) -> Merged:

@@ -11,9 +11,8 @@ from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import NumberTarget, Study
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
-from codedfl.exact.ring import Ring
 from codedfl.statistics.statistic import Statistic, register_statistic
-from codedfl.typing import Floats, Integers, Planes
+from codedfl.typing import Floats, Integers, Wholes
 
 
 class _Times(Statistic):
@@ -65,11 +64,11 @@ class Ends(_Times):
         """A count per group and interval; the last interval is beyond the grid."""
         return self.n_groups * (len(self._survival.times) + 1)
 
-    def planes(self, ring: Ring, rows: Snapshot) -> Planes:
+    def vector(self, rows: Snapshot) -> Wholes:
         """Counts of each group, one group after the other."""
         groups, places = self._placed(rows.part(held_out=False), np.array(self._survival.times))
         counts = np.bincount(groups * (len(self._survival.times) + 1) + places, minlength=self.length)
-        return ring.from_integers(counts.astype(np.int64))
+        return counts.astype(np.int64)
 
 
 @register_statistic
@@ -111,14 +110,14 @@ class Survival(_Times):
         """Events and others, per group and interval; beyond the grid there are others alone."""
         return 2 * self.n_groups * (len(self._kept) + 1)
 
-    def planes(self, ring: Ring, rows: Snapshot) -> Planes:
+    def vector(self, rows: Snapshot) -> Wholes:
         """Others first; an event beyond the last time is none."""
         rows, width = rows.part(held_out=False), len(self._kept) + 1
         groups, places = self._placed(rows, self._kept)
         events = rows.codes[:, self.study.table_columns.names.index(self._survival.event)]
         events = np.where(places == width - 1, 0, events)
         counts = np.bincount((events * self.n_groups + groups) * width + places, minlength=self.length)
-        return ring.from_integers(counts.astype(np.int64))
+        return counts.astype(np.int64)
 
 
 def n_groups(study: Study, model: SurvivalModel) -> int:

@@ -1,7 +1,7 @@
 """What a study may say in a ``[[model]]``: a kind of analysis is a dataclass, and its fields are the keys of the file.
 
 A kind says which totals its analysis asks for, so that a device knows them from the study alone. The analysis itself is
-a generator of the same name in ``analyses``.
+a generator of the same name in ``analyses``. A further kind is a file of this folder, found by being there.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import ClassVar, TypeVar
 
 from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn
 from codedfl.errors import InvalidInput
+from codedfl.on_demand import load_all
 from codedfl.typing import JsonObject
 
 GCV = "gcv"  # a weight that is chosen by generalised cross-validation, from the total
@@ -365,3 +366,6 @@ class ResidualsModel(StudyModel):
         """A number to predict."""
         super().check(columns, target)
         check_number(self.name, target)
+
+
+load_all(__name__, __path__)
