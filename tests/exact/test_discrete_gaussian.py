@@ -1,10 +1,14 @@
-"""The sampler of discrete Gaussians: its distribution, its arithmetic, and that no word is thrown away."""
+"""The sampler of discrete Gaussians: its distribution, and its arithmetic word for word."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import random
+from collections.abc import Iterable, Iterator
+from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import cache
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -12,7 +16,7 @@ from scipy import stats
 
 from codedfl.crypto import noise
 from codedfl.errors import InvalidInput
-from codedfl.exact import gaussian_loops
+from codedfl.exact import discrete_gaussian
 from codedfl.exact.discrete_gaussian import MOST_SIGMA, Words, sample
 from wording import exactly
 
@@ -48,42 +52,129 @@ def test_large_ones_are_normal_to_the_eye(sigma: int):
     assert abs(tail - COUNT * 2 * stats.norm.sf(3)) < 5 * math.sqrt(COUNT * 2 * stats.norm.sf(3))
 
 
-# -- the arithmetic, against fractions: the compiled loops are run as plain Python
+# -- the arithmetic, against a sampler of one number at a time in Python's integers and decimals
 
 
-def replayed(function: Callable[..., object], words: list[int], *arguments: int) -> tuple[object, int]:
-    """What a loop says to these words, and how many it has taken."""
-    at = np.zeros(1, dtype=np.int64)
-    found = function(*map(np.uint64, arguments), np.array(words, dtype=np.uint64), at)
-    return found, int(at[0])
+class Taken:
+    """Words one after the other, which the two samplers take in the same order."""
+
+    def __init__(self, words: Iterable[int]) -> None:
+        self._words, self.used = iter(words), 0
+
+    def one(self) -> int:
+        self.used += 1
+        return next(self._words)
+
+    def __call__(self, count: int) -> Words:
+        return np.array([self.one() for _ in range(count)], dtype=np.uint64)
+
+
+def random_words(seed: int) -> Iterator[int]:
+    rng = random.Random(seed)
+    while True:
+        yield rng.getrandbits(64)
+
+
+def below(limit: int, count: int, words: Taken) -> list[int]:
+    whole_runs = 2**64 // limit * limit
+    found = [words.one() for _ in range(count)] if limit > 1 else [0] * count
+    while any(one >= whole_runs for one in found):
+        found = [words.one() if one >= whole_runs else one for one in found]
+    return [one % limit for one in found]
+
+
+def place(word: int, chances: list[Decimal], words: Taken) -> int:
+    """How many of these a uniform number that begins with this word is at least, by as many words as that takes."""
+    low, width = Decimal(word) / 2**64, Decimal(2) ** -64
+    while any(low < chance < low + width for chance in chances):
+        width /= 2**64
+        low += words.one() * width
+    return sum(chance <= low for chance in chances)
+
+
+@cache
+def chances_of_parts() -> list[Decimal]:
+    weights = [(-Decimal(k * k) / 2).exp() for k in range(61)]
+    return [sum(weights[: k + 1]) / sum(weights) for k in range(60)]
+
+
+def rest_coins(rests: list[int], unit: int, words: Taken) -> list[bool]:
+    yes, going, i = [False] * len(rests), list(range(len(rests))), 1
+    while going:
+        went = [place for place, u in zip(going, below(unit, len(going), words), strict=True) if u < rests[place]]
+        went = [place for place, u in zip(went, below(i, len(went), words), strict=True) if u == 0]
+        for place in set(going) - set(went):
+            yes[place] = i % 2 == 1
+        going, i = went, i + 1
+    return yes
+
+
+def plainly(sigma: int, count: int, words: Taken) -> list[int]:
+    found, left = [0] * count, list(range(count))
+    chances = chances_of_parts()
+    while left:
+        first = [words.one() for _ in left]
+        k = [place(one, chances, words) for one in first]
+        signed = below(2 * sigma, len(left), words)
+        tries = [(part * sigma + one // 2, one % 2, part, one // 2) for part, one in zip(k, signed, strict=True)]
+        alive = [i for i, (size, negative, _, _) in enumerate(tries) if not (negative and size == 0)]
+        exponents = {i: Fraction(tries[i][3] * (2 * tries[i][2] * sigma + tries[i][3]), 2 * sigma**2) for i in alive}
+        several = [i for i in alive if exponents[i] >= 1]
+        thrown = {i: words.one() for i in several}
+        no = [i for i in several if place(thrown[i], [(-Decimal(math.floor(exponents[i]))).exp()], words)]
+        alive = [i for i in alive if i not in no]
+        rests = [int(exponents[i] % 1 * 2 * sigma**2) for i in alive]
+        kept = [i for i, yes in zip(alive, rest_coins(rests, 2 * sigma**2, words), strict=True) if yes]
+        for i in kept:
+            found[left[i]] = -tries[i][0] if tries[i][1] else tries[i][0]
+        left = [place for i, place in enumerate(left) if i not in kept]
+    return found
+
+
+@pytest.mark.parametrize("sigma", [1, 2, 3, 1000, 2**27 + 1, MOST_SIGMA])
+def test_the_sampler_is_that_of_plain_integers_word_for_word(sigma: int):
+    ours, plain = Taken(random_words(sigma)), Taken(random_words(sigma))
+    with localcontext(prec=150):
+        expected = plainly(sigma, 300, plain)
+    assert sample(sigma, 300, ours).tolist() == expected
+    assert ours.used == plain.used
+
+
+def test_words_that_do_not_decide_are_followed_by_more():
+    """A first word as that of a bound, and one of all ones: the tail beyond every bound of 64 bits."""
+    with localcontext(prec=150):
+        chances = chances_of_parts()
+        bound = int(chances[1] * 2**64)
+        for first in (bound, bound + 1, 2**64 - 1):
+            for seed in range(2):
+                ours, plain = (Taken(chain([first], random_words(seed))) for _ in range(2))
+                assert sample(5, 1, ours).tolist() == plainly(5, 1, plain)
+                assert ours.used == plain.used
+        ones, plain = (Taken([2**64 - 1] * 3 + [0]) for _ in range(2))
+        assert discrete_gaussian._whole_parts(ones(1), ones).tolist() == [place(plain.one(), chances, plain)]
+        assert ones.used == plain.used == 4
 
 
 @pytest.mark.parametrize("limit", [2, 3, 10, 2**57 - 1, 2**63 - 25])
 def test_a_uniform_integer_passes_over_the_incomplete_run(limit: int):
     whole_runs = 2**64 // limit * limit
-    assert replayed(gaussian_loops._below, [whole_runs - 1], limit) == (limit - 1, 1)
+    assert discrete_gaussian._below(limit, 1, Taken([whole_runs - 1])).tolist() == [limit - 1]
     if whole_runs < 2**64:
-        assert replayed(gaussian_loops._below, [whole_runs, 2**64 - 1, limit + 1], limit) == (1, 3)
-    assert replayed(gaussian_loops._below, [], limit) == (-1, 0)
+        assert discrete_gaussian._below(limit, 1, Taken([whole_runs, 2**64 - 1, limit + 1])).tolist() == [1]
 
 
-def chance_of_yes(p: int, q: int, depth: int) -> Fraction:
-    """Exact, of ``_coin`` up to ``depth`` throws a part, by its own rule: an odd first "no" says yes."""
-
-    def part(g: Fraction) -> Fraction:
-        chance, reached = Fraction(0), Fraction(1)
-        for i in range(1, depth):
-            no = 1 - g / i
-            chance += reached * no * (i % 2)
-            reached *= g / i
-        return chance
-
-    return part(Fraction(1)) ** (p // q) * part(Fraction(p % q, q))
+def chance_of_yes(g: Fraction, depth: int) -> Fraction:
+    """Exact, up to ``depth`` throws, by the rule of the coin: an odd first "no" says yes."""
+    chance, reached = Fraction(0), Fraction(1)
+    for i in range(1, depth):
+        chance += reached * (1 - g / i) * (i % 2)
+        reached *= g / i
+    return chance
 
 
-@pytest.mark.parametrize(("p", "q"), [(0, 5), (1, 2), (3, 4), (7, 3), (2**60, 2**57 + 1)])
-def test_the_rule_of_the_coin_is_the_exponential(p: int, q: int):
-    assert float(chance_of_yes(p, q, 30)) == pytest.approx(math.exp(-p / q), rel=1e-12)
+@pytest.mark.parametrize("g", [Fraction(0), Fraction(1, 2), Fraction(3, 4), Fraction(2**57 - 1, 2**57)])
+def test_the_rule_of_the_coin_is_the_exponential(g: Fraction):
+    assert float(chance_of_yes(g, 30)) == pytest.approx(math.exp(-g), rel=1e-12)
 
 
 @pytest.mark.parametrize(("p", "q"), [(0, 3), (1, 2), (1, 4), (2, 3)])
@@ -93,40 +184,20 @@ def test_the_coin_follows_its_rule_word_by_word(p: int, q: int):
 
     def walk(words: list[int], weight: Fraction) -> None:
         nonlocal yes, rest
-        found, used = replayed(gaussian_loops._coin, words, p, q)
-        if found == 2:  # it wants another word: i decides how many values that has
+        try:
+            found = discrete_gaussian._rest_coins(np.array([p], dtype=np.uint64), q, Taken(words))
+        except StopIteration:  # it wants another word: i decides how many values that has
             if len(words) == 4:
                 rest += weight
                 return
             for value in range(12):  # 12 is a multiple of 1..4, 6, 12, and so are all limits this short
                 walk([*words, value], weight / 12)
             return
-        assert used == len(words)
-        yes += weight if found == 1 else 0
+        yes += weight if found[0] else 0
 
     walk([], Fraction(1))
     assert yes <= Fraction(math.exp(-p / q)) <= yes + rest
     assert rest < Fraction(1, 6)
-
-
-def test_numbers_do_not_depend_on_how_the_words_arrive():
-    """A number whose words run out goes on with the same ones: no draw is thrown away."""
-    stream = np.random.default_rng(5).integers(0, 2**64, 60_000, dtype=np.uint64)
-
-    def served_by(portion: int) -> Callable[[int], Words]:
-        place = [0]
-
-        def more_words(wanted: int) -> Words:
-            del wanted
-            place[0] += portion
-            return stream[place[0] - portion : place[0]]
-
-        return more_words
-
-    whole = sample(50, 500, served_by(30_000))
-    assert len(np.unique(whole)) > 50
-    for portion in (1, 7, 1000):
-        assert np.array_equal(sample(50, 500, served_by(portion)), whole)
 
 
 def test_seed_and_label_decide():

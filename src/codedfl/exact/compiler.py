@@ -17,7 +17,7 @@ import llvmlite.binding as llvm  # type: ignore[import-untyped]
 from numba import cfunc, types
 
 from codedfl.errors import CodedFLError
-from codedfl.exact import gaussian_loops, loops, machine_code
+from codedfl.exact import loops, machine_code
 
 _OF_THE_SYSTEM = {"fmod", "memset", "memcpy", "memmove"}
 
@@ -45,7 +45,7 @@ def _text_of(name: str) -> Any:
         types.CPointer(getattr(types, kind[:-1])) if kind.endswith("*") else getattr(types, kind)
         for kind in machine_code.SIGNATURES[name].split()
     )
-    source = getattr(loops, name, None) or getattr(gaussian_loops, name)
+    source = getattr(loops, name)
     compiled = cfunc(result(*arguments), error_model="numpy")(source)
     module = llvm.parse_assembly(compiled.inspect_llvm())
     module.get_function(compiled.native_name).name = machine_code.PREFIX + name

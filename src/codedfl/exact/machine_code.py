@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from codedfl import files
 from codedfl.errors import CodedFLError
 
-# What a kernel returns, then what it takes. The functions of these names are in ``loops`` and ``gaussian_loops``.
+# What a kernel returns, then what it takes. The functions of these names are in ``loops``.
 SIGNATURES = {
     "product": "void float32* float64* float64 float32* int64 int64 int64",
     "reduce": "void float64* float64 float32* int64",
@@ -40,12 +40,11 @@ SIGNATURES = {
     "unpack": "boolean uint8* int64 float32* int64 int64",
     "add_residues_from_stream": "int64 uint8* int64 int64 int64 float32* int64 int64 int64",
     "square_from_triangle": "void float32* float32* int64",
-    "fill": "int64 int64 uint64* int64 int64* int64 int64*",
 }
 PREFIX = "codedfl_"  # so that no kernel is taken for a function of C's library
 _DIGEST = 32  # bytes
 _C: dict[str, Any] = {"void": None, "boolean": ctypes.c_bool, "int64": ctypes.c_int64, "float64": ctypes.c_double}
-_SOURCES = ("machine_code.py", "compiler.py", "loops.py", "gaussian_loops.py")
+_SOURCES = ("machine_code.py", "compiler.py", "loops.py")
 
 Kernels = dict[str, Callable[..., Any]]
 
