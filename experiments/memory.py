@@ -30,7 +30,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from codedfl.exact.fixed_point import Bounds
+from codedfl.exact.scales import Bounds
 from codedfl.protocol.agreement import Parameters
 from codedfl.protocol.contribution import Rows
 from codedfl.protocol.device import Device

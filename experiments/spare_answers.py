@@ -33,7 +33,7 @@ from threadpoolctl import threadpool_limits  # comes with scikit-learn
 from codedfl.code.answer_check import Verdict
 from codedfl.crypto import sealed
 from codedfl.crypto.sealed import Identity, RunKey
-from codedfl.exact.fixed_point import Bounds
+from codedfl.exact.scales import Bounds
 from codedfl.protocol.agreement import Agreement, Member, Parameters
 from codedfl.protocol.epoch import Epoch
 from codedfl.protocol.messages import SERVER, Answer, Kind, Message, Update

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 import oracle
 from codedfl.crypto import sealed
 from codedfl.crypto.sealed import Identity, RunKey
-from codedfl.exact.fixed_point import Bounds, FixedPoint
+from codedfl.exact.fixed_point import FixedPoint
+from codedfl.exact.scales import Bounds
 from codedfl.protocol.agreement import Agreement, Invitation, Member, Parameters, seated
 from codedfl.protocol.contribution import Rows
 from codedfl.protocol.device import Device

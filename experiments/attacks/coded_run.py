@@ -190,12 +190,12 @@ def true_statistics(view: View, problem: Problem, seat: int) -> Statistics:
     device = problem.device_names.index(agreed.names[seat])
     format_, ring = agreed.fixed_point, agreed.fixed_point.ring
     X, Y = (values[problem.rows_of(device)].astype(np.float64) for values in (problem.X, problem.Y))
-    cross = -format_.cross(X, Y)
+    cross = -format_.cross_planes(X, Y)
     constant = ring.zeros(agreed.parameters.constant_length)
     constant[:, : cross[0].size] = cross.reshape(len(ring.primes), -1)
     if agreed.parameters.samples is None:
         constant[:, -1:] = ring.from_integers(np.array([len(X)]))
-    return Statistics(format_.gram(X), constant)
+    return Statistics(format_.gram_planes(X), constant)
 
 
 def true_parts(view: View, problem: Problem, epoch: int) -> Planes:

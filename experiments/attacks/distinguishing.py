@@ -29,7 +29,7 @@ from scipy import stats
 
 from codedfl.crypto.pads import RUN_ID_BYTES
 from codedfl.crypto.sealed import KEY_BYTES, Identity
-from codedfl.exact.fixed_point import Bounds
+from codedfl.exact.scales import Bounds
 from codedfl.protocol.agreement import Parameters
 from codedfl.protocol.contribution import Rows
 from codedfl.protocol.device import Device

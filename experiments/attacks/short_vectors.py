@@ -17,8 +17,8 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.exact.fixed_point import GRID_BITS
 from codedfl.exact.ring import Ring
+from codedfl.exact.scales import GRID_BITS
 from codedfl.privacy.row_reduction import reduced
 from codedfl.typing import Planes
 from experiments.views import View

@@ -56,4 +56,4 @@ def difference_of_runs(scheme: CodedScheme, parameters: Parameters, rows: Sequen
 def true_cross(parameters: Parameters, n_devices: int, rows: Data) -> Floats:
     """X'Y of one device as it is rounded to the ring; for checking only."""
     format_ = FixedPoint.derive(parameters.bounds, parameters.n_features, n_devices)
-    return np.ldexp(format_.ring.to_integers(format_.cross(*rows)).astype(np.float64), -format_.constant_bits)
+    return np.ldexp(format_.ring.to_integers(format_.cross_planes(*rows)).astype(np.float64), -format_.constant_bits)

@@ -37,9 +37,9 @@ if TYPE_CHECKING:  # each under its own name, which makes it public
     from codedfl.estimators.ridge import CodedRidgeClassifier as CodedRidgeClassifier
     from codedfl.estimators.ridge_path import CodedRidgeClassifierCV as CodedRidgeClassifierCV
     from codedfl.estimators.ridge_path import CodedRidgeCV as CodedRidgeCV
-    from codedfl.exact.fixed_point import Bounds as Bounds
     from codedfl.exact.fixed_point import FixedPoint as FixedPoint
     from codedfl.exact.ring import Ring as Ring
+    from codedfl.exact.scales import Bounds as Bounds
     from codedfl.protocol.agreement import Agreement as Agreement
     from codedfl.protocol.agreement import Parameters as Parameters
     from codedfl.protocol.device import Device as Device

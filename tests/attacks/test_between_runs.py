@@ -23,7 +23,8 @@ from codedfl.crypto.sealed import Identity
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.exact.fixed_point import Bounds, FixedPoint
+from codedfl.exact.fixed_point import FixedPoint
+from codedfl.exact.scales import Bounds
 from codedfl.run.secure_sum import secure_sum_in_process
 from codedfl.statistics.statistic import Ask, statistic_of
 from totals import total_of

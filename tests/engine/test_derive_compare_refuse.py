@@ -20,7 +20,7 @@ from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.letters import Letter, Parcel
 from codedfl.engine.resident_host import ResidentHost
 from codedfl.errors import InvalidInput
-from codedfl.exact.fixed_point import Bounds
+from codedfl.exact.scales import Bounds
 from codedfl.protocol.messages import VERSION, Kind, Message, Update
 from codedfl.protocol.server import Server
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART

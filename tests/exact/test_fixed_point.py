@@ -13,7 +13,8 @@ from test_ring import planes_of, values_of
 
 import oracle
 from codedfl.errors import InvalidInput, RangeExceeded
-from codedfl.exact.fixed_point import Bounds, FixedPoint, column_norm
+from codedfl.exact.fixed_point import FixedPoint
+from codedfl.exact.scales import Bounds, column_norm, natural_bits
 from scenario import gram_limit
 from wording import exactly
 
@@ -37,7 +38,7 @@ def derived(draw: st.DrawFn) -> FixedPoint:
     n_features = draw(st.integers(1, 4000))
     format_ = FixedPoint.derive(bounds, n_features, n_devices, initial_norm=norm)
     if draw(st.booleans()):
-        precision = FixedPoint.natural_bits(format_.ring, bounds, n_features) + 1
+        precision = natural_bits(format_.ring.modulus, bounds, n_features) + 1
         return FixedPoint.derive(bounds, n_features, n_devices, precision=precision, initial_norm=norm)
     return format_
 
@@ -124,7 +125,7 @@ def test_more_samples_cost_bits_of_the_ring():
 
 def test_more_precision_takes_the_third_prime():
     two = small()
-    natural = FixedPoint.natural_bits(two.ring, SMALL, 4)
+    natural = natural_bits(two.ring.modulus, SMALL, 4)
     assert small(precision=natural) == two
     three = small(precision=natural + 1)
     assert len(three.ring.primes) == 3
@@ -133,7 +134,7 @@ def test_more_precision_takes_the_third_prime():
 
 
 def test_more_precision_than_three_primes_have_is_refused():
-    most = FixedPoint.natural_bits(small(precision=50).ring, SMALL, 4)
+    most = natural_bits(small(precision=50).ring.modulus, SMALL, 4)
     assert len(small(precision=most).ring.primes) == 3
     message = f"precision must be at most {most} fraction bits for these bounds, got {most + 1}"
     with pytest.raises(InvalidInput, match=exactly(message)):
@@ -185,11 +186,11 @@ def test_gram_and_cross_are_rounded_once(rows: int, precision: int | None):
     x, y = oracle.on_grid(X, format_.feature_bits), oracle.on_grid(Y, format_.label_bits)
     gram = oracle.rescaled(oracle.product(oracle.transposed(x), x), 2 * format_.feature_bits, format_.gram_bits)
     triangle = [gram[i][j] for i in range(4) for j in range(i, 4)]
-    assert integers_of(format_.gram(X), format_) == triangle
+    assert integers_of(format_.gram_planes(X), format_) == triangle
     cross = oracle.rescaled(
         oracle.product(oracle.transposed(x), y), format_.feature_bits + format_.label_bits, format_.constant_bits
     )
-    assert integers_of(format_.cross(X, Y), format_) == [v for row in cross for v in row]
+    assert integers_of(format_.cross_planes(X, Y), format_) == [v for row in cross for v in row]
 
 
 def test_a_device_of_more_than_one_block_of_rows_is_rounded_once():
@@ -198,7 +199,7 @@ def test_a_device_of_more_than_one_block_of_rows_is_rounded_once():
     X = boundary_data(np.random.default_rng(5), 1500, 3)
     x = oracle.on_grid(X, format_.feature_bits)
     gram = oracle.rescaled(oracle.product(oracle.transposed(x), x), 2 * format_.feature_bits, format_.gram_bits)
-    assert integers_of(format_.gram(X), format_) == [gram[i][j] for i in range(3) for j in range(i, 3)]
+    assert integers_of(format_.gram_planes(X), format_) == [gram[i][j] for i in range(3) for j in range(i, 3)]
 
 
 @pytest.mark.parametrize(
@@ -336,7 +337,7 @@ def test_a_decoded_product_is_used_up_to_its_limit_and_refused_beyond(precision:
     update = np.array([[3.0, 0.0], [-2.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
     limits = [5 * format_.gram_limit, 1 * format_.gram_limit]
     entries = [sign * limits[0], sign * limits[1], 0, 0, 1, -1, 7, 9]
-    reals = format_.product_to_reals(planes_of(entries, format_.ring, 4, 2), update, 6)
+    reals = format_.planes_of_product(planes_of(entries, format_.ring, 4, 2), update, 6)
     rows = [entries[2 * i : 2 * i + 2] for i in range(4)]
     assert reals.tolist() == oracle.reals(rows, format_.gram_bits + 6)
     for column in (0, 1):
@@ -347,7 +348,7 @@ def test_a_decoded_product_is_used_up_to_its_limit_and_refused_beyond(precision:
             " an overflow or a corrupted answer, not used"
         )
         with pytest.raises(RangeExceeded, match=exactly(message)):
-            format_.product_to_reals(planes_of(beyond, format_.ring, 4, 2), update, 6)
+            format_.planes_of_product(planes_of(beyond, format_.ring, 4, 2), update, 6)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -357,14 +358,14 @@ def test_a_decoded_constant_is_used_up_to_its_limit_and_refused_beyond(sign: int
     limit = format_.constant_limit(initial)
     assert limit <= format_.limit
     entries = [sign * limit, 0, 1, -1]
-    reals = format_.constant_to_reals(planes_of(entries, format_.ring, 4, 1), initial)
+    reals = format_.planes_of_constant(planes_of(entries, format_.ring, 4, 1), initial)
     assert reals.tolist() == oracle.reals([[v] for v in entries], format_.constant_bits)
     message = (
         f"decoded G^(1) must stay within +-{limit} ring units, got {limit + 1}:"
         " an overflow or a corrupted answer, not used"
     )
     with pytest.raises(RangeExceeded, match=exactly(message)):
-        format_.constant_to_reals(planes_of([sign * (limit + 1), 0, 0, 0], format_.ring, 4, 1), initial)
+        format_.planes_of_constant(planes_of([sign * (limit + 1), 0, 0, 0], format_.ring, 4, 1), initial)
 
 
 # -- bounds

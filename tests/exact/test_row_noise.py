@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput
-from codedfl.exact.fixed_point import Bounds, FixedPoint
+from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.row_noise import TAIL, GridNoise, RowLengths, RowNoise, tail
+from codedfl.exact.scales import Bounds
 from codedfl.protocol.contribution import fitted
 from wording import exactly
 
@@ -40,7 +41,8 @@ def test_no_row_moves_the_rounded_sums_by_more_than_the_sensitivity(d: int, kind
     for X, Y in (base, (np.vstack([base[0], x]), np.vstack([base[1], [[0.8, 0.6]]]))):
         kept_x, kept_y, _ = fitted(X, Y, format_.bounds, NOISE)
         gram, cross = (
-            format_.ring.to_integers(planes) for planes in (format_.gram(kept_x), format_.cross(kept_x, kept_y))
+            format_.ring.to_integers(planes)
+            for planes in (format_.gram_planes(kept_x), format_.cross_planes(kept_x, kept_y))
         )
         sums.append((gram, cross))
     weights = np.full(len(sums[0][0]), 2)

@@ -27,8 +27,8 @@ from role_lies import ROLE_SCHEMES, KnownSeed, RoleFace, known_seeds
 from stage import Stage, decoded
 
 from codedfl.errors import CodedFLError
-from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.row_noise import RowNoise
+from codedfl.exact.scales import Bounds
 from codedfl.protocol.agreement import MOST_EPOCHS
 from codedfl.protocol.messages import Kind, Message
 from codedfl.protocol.owner_list import OwnerList

@@ -25,8 +25,8 @@ from role_lies import ROLE_SCHEMES
 from stage import Stage
 from test_pods_over_runs import played
 
-from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.row_noise import RowNoise
+from codedfl.exact.scales import Bounds
 from codedfl.typing import Floats
 
 BOTH = pytest.mark.parametrize("scheme", ROLE_SCHEMES)

@@ -16,7 +16,7 @@ from role_lies import ROLE_SCHEMES, RoleFace
 from stage import Stage
 
 from codedfl.code.roles import Cell
-from codedfl.exact.fixed_point import Bounds
+from codedfl.exact.scales import Bounds
 from codedfl.protocol.agreement import Member
 from codedfl.protocol.events import Outgoing, Turn
 from codedfl.protocol.messages import Kind

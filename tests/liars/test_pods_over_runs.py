@@ -21,8 +21,8 @@ from role_lies import ROLE_SCHEMES, RoleFace
 from stage import Stage, decoded
 
 from codedfl.errors import InvalidInput
-from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.row_noise import RowNoise
+from codedfl.exact.scales import Bounds
 from codedfl.protocol.contribution import Rows
 from codedfl.protocol.device import Device
 from codedfl.protocol.messages import Kind

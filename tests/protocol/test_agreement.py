@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from codedfl.crypto.sealed import Identity
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.row_noise import RowNoise
+from codedfl.exact.scales import Bounds
 from codedfl.protocol.agreement import Agreement, Invitation, Parameters, seated
 from scenario import Scenario, joined, names_of
 from wording import exactly

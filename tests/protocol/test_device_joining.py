@@ -11,7 +11,7 @@ from crafted import EVE, EVES_KEY, from_server, refused
 
 from codedfl.crypto.sealed import fingerprint
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.exact.fixed_point import Bounds
+from codedfl.exact.scales import Bounds
 from codedfl.protocol.agreement import Agreement
 from codedfl.protocol.contribution import Rows
 from codedfl.protocol.device import Device

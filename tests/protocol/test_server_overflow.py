@@ -9,7 +9,7 @@ import pytest
 
 import oracle
 from codedfl.errors import RangeExceeded
-from codedfl.exact.fixed_point import Bounds
+from codedfl.exact.scales import Bounds
 from codedfl.protocol.messages import Kind
 from codedfl.protocol.server_session import Phase
 from codedfl.solve.descent import GradientDescent, StepSchedule

@@ -20,8 +20,8 @@ from test_state import plain
 
 from codedfl.crypto.sealed import Identity, RunKey, fingerprint
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.row_noise import RowNoise
+from codedfl.exact.scales import Bounds
 from codedfl.privacy.calibration import noise_for
 from codedfl.protocol.agreement import Agreement, Invitation, Member, Parameters, seated
 from codedfl.protocol.contribution import WholeNumbers

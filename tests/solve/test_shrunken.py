@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput
-from codedfl.exact.fixed_point import Bounds, FixedPoint
+from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.row_noise import RowNoise
+from codedfl.exact.scales import Bounds
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.krylov import BlockKrylov
 from codedfl.solve.noise_level import NoiseLevel

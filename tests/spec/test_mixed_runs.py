@@ -14,7 +14,7 @@ from mixed import SolverForSpec, SpecDeviceInPackage
 
 from codedfl import BlockKrylov, Identity
 from codedfl.code.roles import Cell, deal_cells
-from codedfl.exact.fixed_point import Bounds
+from codedfl.exact.scales import Bounds
 from codedfl.protocol.agreement import Parameters
 from codedfl.protocol.contribution import Rows
 from codedfl.protocol.device import Device

@@ -14,9 +14,10 @@ from codedfl.code.gradient_code import GradientCode
 from codedfl.code.roles import Cell
 from codedfl.crypto import pads, sealed
 from codedfl.crypto.sealed import Identity, RunKey
-from codedfl.exact.fixed_point import Bounds, FixedPoint
+from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.ring import Ring
 from codedfl.exact.row_blocks import RowBlocks
+from codedfl.exact.scales import Bounds
 from codedfl.protocol.agreement import Agreement, Invitation, Member, Parameters
 from codedfl.protocol.contribution import Rows, WholeNumbers
 from codedfl.protocol.device import Device
@@ -68,7 +69,7 @@ def test_rounding(case: dict[str, Any]) -> None:
     bits = [scales.feature_bits, scales.label_bits, scales.gram_bits, scales.constant_bits]
     assert bits == case["fraction_bits"]
     assert [scales.limit, scales.gram_limit, scales.cross_limit] == case["limits"]
-    assert scales.ring.to_integers(scales.gram(X)).tolist() == case["gram"]
+    assert scales.ring.to_integers(scales.gram_planes(X)).tolist() == case["gram"]
     constant = -scales.ring.to_integers(scales.cross(X, Y)).reshape(-1)
     assert [*constant.tolist(), len(X)] == case["constant"]
     integers, update_bits = scales.round_update(e)
@@ -179,7 +180,7 @@ def test_the_totals_of_the_exchange() -> None:
         (np.array([[i / 8, 0.1, -0.5], [0.3, -i / 8, 1.0]]), np.array([[0.5], [-i / 8]])) for i in range(len(names))
     ]
     cross = np.sum([scales.ring.to_integers(scales.cross(X, Y)) for X, Y in rows], axis=0)
-    triangle = np.sum([scales.ring.to_integers(scales.gram(X)) for X, _ in rows], axis=0)
+    triangle = np.sum([scales.ring.to_integers(scales.gram_planes(X)) for X, _ in rows], axis=0)
     gram = np.zeros((3, 3))
     gram[np.triu_indices(3)] = triangle
     gram += np.triu(gram, 1).T

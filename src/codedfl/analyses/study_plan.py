@@ -16,8 +16,8 @@ from codedfl.contract.roster import Roster
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.data.recipe import Recipe
-from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.row_noise import RowNoise
+from codedfl.exact.scales import Bounds
 from codedfl.protocol.agreement import Parameters
 from codedfl.protocol.contribution import Contribution, Rows, WholeNumbers
 from codedfl.protocol.plan import RunPlan

@@ -34,8 +34,7 @@ from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.recipe import Recipe
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
-from codedfl.exact.fixed_point import HEADROOM, Bounds, FixedPoint
-from codedfl.exact.ring import Ring
+from codedfl.exact.scales import HEADROOM, Bounds, Scales
 from codedfl.privacy.budget import Budget
 from codedfl.typing import Floats, Integers, JsonObject, Rows
 
@@ -46,6 +45,7 @@ __all__ = ["GCV", "ClassTarget", "NumberTarget", "Study", "StudyColumn", "StudyM
 
 NO_FEATURES = "none"
 _FINEST, _MOST_DEMEANED = 12, 2**24  # bits of a step, and the largest integer in size, of a column less a device's mean
+_MOST_BITS = 72  # of a sum of products
 _LEAST_BITS = 2  # of an update's entries, and of the rows' grid in units of a column
 _MOST_TEXT = {"name": 200, "purpose": 4000, "formula": 1000}  # characters: what people read must fit a screen
 _MOST = 1 << 53
@@ -126,6 +126,8 @@ class Study:
     colluders: int = 1
     holders: int | None = None
     row_blocks: int = 1
+    number_bits: int | None = None
+    spare_replies: int = 0
     roster: str = ""
     server_key: str = ""
     smallest_cell: int = 5
@@ -194,7 +196,9 @@ class Study:
                 f" total, got {self.least_participants}"
             )
         least = {"colluders": 0, "holders": self.colluders + 1, "least_rows": self.least_alike, "seed": 0}
-        least["row_blocks"] = 1
+        least |= {"row_blocks": 1, "spare_replies": 0}
+        if self.number_bits not in (None, 32, 48, 64):
+            raise InvalidInput(f"number_bits must be 32, 48 or 64, got {self.number_bits!r}")
         ones = ("n_features", "epochs", "max_rows", "max_rows_per_device", "edition", "smallest_cell", "points")
         for name, lowest in {**dict.fromkeys(ones, 1), **least}.items():
             value = getattr(self, name)
@@ -294,10 +298,10 @@ class Study:
             )
 
     def _check_room(self) -> None:
-        """Sums of products of integers must fit three primes, with the ring's headroom."""
+        """Sums of products of integers must fit, with the sums' headroom."""
         limits = np.array(self.gram_limits)
         largest = int(limits.max())
-        if HEADROOM * self.max_rows * largest**2 > Ring.for_group_sizes([1], planes=3).modulus:
+        if HEADROOM * self.max_rows * largest**2 > 1 << _MOST_BITS:
             name = (*self.design_names, *[self.target.name] * len(self.target.units))[int(limits.argmax())]
             raise InvalidInput(
                 f"steps of column {name!r} must leave room for {self.max_rows} rows, got {2 * largest}: take a coarser"
@@ -331,7 +335,7 @@ class Study:
 
     @cached_property
     def _digest(self) -> bytes:  # asked for in every epoch, and a matrix has thousands of columns
-        return canonical_digest("codedfl study 2", self.to_dict())
+        return canonical_digest("codedfl study 4", self.to_dict())
 
     # -- what leaves a device
 
@@ -610,28 +614,30 @@ class Study:
     def bounds(self, recipe: Recipe) -> Bounds:
         return recipe.bounds(self.max_rows, self.max_rows_per_device)
 
-    def precision(self, recipe: Recipe, n_devices: int) -> int | None:
-        """What the training asks of the ring: None is two primes, as nearly always.
+    def scales(self, recipe: Recipe, n_owners: int) -> Scales:
+        """The grids on which products are summed, with what noise there is: every party derives the same.
 
-        A column whose range is many times its deviation takes a third, or updates would be rounded away; one whose
-        range is thousands of times that is refused.
+        A column whose range is many times its deviation takes 64 bits, or updates would be rounded away; one whose
+        range is thousands of times that is refused. ``number_bits`` is the author's own choice.
         """
-        bounds = self.bounds(recipe)
-        if self.noise is not None:
-            return None
-        two = FixedPoint.derive(bounds, recipe.n_features, n_devices)
-        if two.update_bits >= _LEAST_BITS and two.feature_bits >= _LEAST_BITS:
-            return None
-        more = FixedPoint.natural_bits(two.ring, bounds, recipe.n_features) + 1
-        three = FixedPoint.derive(bounds, recipe.n_features, n_devices, precision=more)
-        if three.update_bits >= _LEAST_BITS and three.feature_bits >= _LEAST_BITS:
-            return more
+        bounds, refusal = self.bounds(recipe), None
+        for bits in (self.number_bits,) if self.number_bits else (48, 64):
+            plain = Scales.on(1 << bits, bounds, recipe.n_features, n_owners)
+            if self.noise is None:
+                if plain.update_bits >= _LEAST_BITS and plain.feature_bits >= _LEAST_BITS:
+                    return plain
+                continue
+            try:
+                return plain.with_noise(self.noise.noise(recipe.n_features, recipe.feature_map.bound), recipe.n_outputs)
+            except InvalidInput as error:
+                refusal = refusal or error
+        if refusal is not None:
+            raise refusal
         reach = np.maximum(np.abs(recipe.preprocessing.low), np.abs(recipe.preprocessing.high))
         widest = int(np.argmax(np.broadcast_to(reach, recipe.n_columns)))
-        name = self.design_names[widest]
         raise InvalidInput(
-            f"ranges must leave digits for the training, got one of column {name!r} that reaches"
-            f" {np.max(reach):.2g} times its unit: narrow it, or give fewer max_rows"
+            f"ranges must leave digits for the training in {bits} bits, got one of column {self.design_names[widest]!r}"
+            f" that reaches {np.max(reach):.2g} times its unit: narrow it, give fewer max_rows, or more number_bits"
         )
 
     def preprocessing(self) -> Preprocessing:

@@ -41,7 +41,8 @@ SECTIONS: dict[str, dict[str, str]] = {
     "protection": {
         name: name
         for name in (
-            *("colluders", "holders", "row_blocks", "roster", "server_key", "least_participants", "max_rows"),
+            *("colluders", "holders", "row_blocks", "number_bits", "spare_replies", "roster", "server_key"),
+            *("least_participants", "max_rows"),
             *("max_rows_per_device", "smallest_cell", "least_rows", "points"),
         )
     },

@@ -21,7 +21,7 @@ from codedfl.data.preprocessing import Moments, Preprocessing
 from codedfl.data.recipe import Clipped, Recipe
 from codedfl.data.score import score_of
 from codedfl.errors import InvalidInput
-from codedfl.exact.fixed_point import Bounds
+from codedfl.exact.scales import Bounds
 from codedfl.typing import Floats, Singles
 
 # Mean and variance of columns, from the rows of each device.

@@ -22,7 +22,7 @@ from codedfl.data.labels import ClassLabels, Labels
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.tables import as_raw_table, is_table
 from codedfl.errors import InvalidInput
-from codedfl.exact.fixed_point import Bounds
+from codedfl.exact.scales import Bounds
 from codedfl.typing import Floats, Integers, JsonObject, Rows, Singles, Unchecked
 
 _BLOCK = 4096  # rows whose features are in float64 at once: those of all of MNIST would take a gigabyte

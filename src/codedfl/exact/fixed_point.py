@@ -1,103 +1,25 @@
-"""Reals to the ring and back, with a proof that nothing wraps (paper II-A and IV-A, corrected).
-
-All scales follow from *public* bounds: |x| <= features, |y| <= labels, at most ``samples`` rows in all and
-``samples_per_device`` on one device. With them
-
-* features and labels go on a grid of at most 20 significant bits, so that X'X and X'Y of one device are sums of
-  integers below 2^53: float64 BLAS computes them exactly, in any order, with any number of threads;
-* X'X is rounded once per device to ``gram_bits`` fraction bits, G^(1) to ``constant_bits``;
-* the server rounds each update e to as many fraction bits as the largest column 1-norm of e leaves room for.
-
-The rule is that every true sum stays at or below M/8 (``limit``). The proof is in integers:
-|sum_i gram_i| <= ``gram_limit`` entry by entry, hence |sum_i gram_i e| <= gram_limit * max_column |e|_1. The spare
-factor of four makes an overflow or a corrupted answer visible: a decoded number outside its bound is refused.
-
-Where devices add noise (``row_noise``) the bounds include its tail, which a sum leaves with a probability below 2^-102
-for each number; such a total would be refused, never wrong. The grid is then as fine as the noise needs, not as fine as
-the room allows: what rounding adds to the sensitivity stays below a hundredth.
-
-It does not round the model: the server keeps Theta in floats, only what is sent is on the ring.
-"""
+"""The scales of a training whose sums are made modulo primes: ``scales`` on a ring of the laboratory's schemes."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from codedfl.errors import InvalidInput, RangeExceeded
-from codedfl.exact.gram import GramSum
+from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
-from codedfl.exact.row_noise import GridNoise, RowLengths, RowNoise, tail
+from codedfl.exact.row_noise import RowNoise
+from codedfl.exact.scales import FLOAT64_EXACT_BITS as FLOAT64_EXACT_BITS
+from codedfl.exact.scales import HEADROOM as HEADROOM
+from codedfl.exact.scales import Bounds as Bounds
+from codedfl.exact.scales import Scales, natural_bits
+from codedfl.exact.scales import column_norm as column_norm
 from codedfl.typing import Floats, Planes
 
-GRID_BITS = 20
-FLOAT64_EXACT_BITS = 53
-GRAM_BLOCK_ROWS = 512
-HEADROOM = 8  # true sums stay at or below modulus / HEADROOM
-
 
 @dataclass(frozen=True)
-class Bounds:
-    """What everybody may know about the data.
-
-    Attributes
-    ----------
-    features : float
-        No feature is larger in absolute value; for d random features it is sqrt(2/d).
-    labels : float
-        No label is larger in absolute value.
-    samples : int
-        All devices together have at most this number of rows.
-    samples_per_device : int
-        No device has more rows than this.
-
-    Examples
-    --------
-    >>> from codedfl import Bounds
-    >>> Bounds(features=1.0, labels=1.0, samples=1000, samples_per_device=2000)
-    Traceback (most recent call last):
-    ...
-    codedfl.errors.InvalidInput: bounds.samples_per_device must be at most bounds.samples (1000), got 2000
-    """
-
-    features: float
-    labels: float
-    samples: int
-    samples_per_device: int
-
-    def __post_init__(self) -> None:
-        for name in ("features", "labels"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
-                raise InvalidInput(f"bounds.{name} must be a positive finite number, got {value}")
-        for name in ("samples", "samples_per_device"):
-            value = getattr(self, name)
-            if value < 1:
-                raise InvalidInput(f"bounds.{name} must be at least 1, got {value}")
-        if self.samples_per_device > self.samples:
-            raise InvalidInput(
-                f"bounds.samples_per_device must be at most bounds.samples ({self.samples}),"
-                f" got {self.samples_per_device}"
-            )
-
-
-def _floor_log2(value: Fraction) -> int:
-    """The largest integer k with 2^k <= value, without floating point (all parties must derive the same)."""
-    k = value.numerator.bit_length() - value.denominator.bit_length()
-    return k if Fraction(2) ** k <= value else k - 1
-
-
-@dataclass(frozen=True)
-class FixedPoint:
-    """The scales of one training run. Use ``derive``; the fields are what it decided.
-
-    ``gram_bits`` may be negative for enormous bounds (the Gram matrix then has a resolution coarser than one).
+class FixedPoint(Scales):
+    """Scales with their ring. Use ``derive``; the fields are what it decided.
 
     Examples
     --------
@@ -107,20 +29,16 @@ class FixedPoint:
     >>> scales
     <FixedPoint 2 primes, 19-bit grid, X'X 18 and G1 34 fraction bits>
     >>> row = np.array([[0.5, 0.25]])
-    >>> total = scales.ring.add(scales.gram(row), scales.gram(row))  # two devices with one row each
-    >>> scales.gram_to_reals(total).tolist()  # the upper triangle of X'X
+    >>> total = scales.ring.add(scales.gram_planes(row), scales.gram_planes(row))  # two devices with one row each
+    >>> scales.planes_of_gram(total).tolist()  # the upper triangle of X'X
     [0.5, 0.25, 0.125]
     """
 
-    ring: Ring
-    bounds: Bounds
-    n_features: int
-    n_devices: int
-    feature_bits: int
-    label_bits: int
-    gram_bits: int
-    constant_bits: int
-    noise: GridNoise | None = None
+    primes: tuple[int, ...] = ()
+
+    @cached_property
+    def ring(self) -> Ring:
+        return Ring(self.primes)
 
     @classmethod
     def derive(
@@ -133,7 +51,7 @@ class FixedPoint:
         initial_norm: float = 0.0,
         noise: RowNoise | None = None,
         n_outputs: int = 1,
-    ) -> FixedPoint:
+    ) -> Self:
         """Choose primes and fraction bits.
 
         ``initial_norm`` is the largest column 1-norm of Theta^(1); the ring must hold G^(1) = X'X Theta^(1) - X'Y.
@@ -143,251 +61,48 @@ class FixedPoint:
         """
         for planes in (2, 3):
             ring = Ring.for_group_sizes(group_sizes or (n_devices,), planes)
-            available = cls.natural_bits(ring, bounds, n_features)
+            available = natural_bits(ring.modulus, bounds, n_features)
             if precision is None or available >= precision:
                 break
         else:
             raise InvalidInput(f"precision must be at most {available} fraction bits for these bounds, got {precision}")
-        plain = cls.on(ring, bounds, n_features, n_devices, initial_norm)
+        plain = cls.of(ring, bounds, n_features, n_devices, initial_norm)
         return plain if noise is None else plain.with_noise(noise, n_outputs)
 
     @classmethod
-    def on(cls, ring: Ring, bounds: Bounds, n_features: int, n_devices: int, initial_norm: float = 0.0) -> FixedPoint:
+    def of(cls, ring: Ring, bounds: Bounds, n_features: int, n_devices: int, initial_norm: float = 0.0) -> Self:
         """The scales on a ring that was chosen already; ``derive`` has the arguments.
 
         >>> from codedfl.exact.ring import NARROW
         >>> mnist = Bounds(features=(2 / 2000) ** 0.5, labels=1.0, samples=60_000, samples_per_device=2400)
-        >>> FixedPoint.on(NARROW, mnist, n_features=2000, n_devices=25)
+        >>> FixedPoint.of(NARROW, mnist, n_features=2000, n_devices=25)
         <FixedPoint 2 primes, 24-bit grid, X'X 6 and G1 17 fraction bits>
         """
-        # n_i products of two gridded numbers must stay below 2^53.
-        significant = min(GRID_BITS, (FLOAT64_EXACT_BITS - (bounds.samples_per_device - 1).bit_length()) // 2)
-        feature_bits = significant - 1 - _floor_log2(Fraction(bounds.features))
-        label_bits = significant - 1 - _floor_log2(Fraction(bounds.labels))
-        limit = Fraction(ring.modulus, HEADROOM)
-        x, y = Fraction(bounds.features), Fraction(bounds.labels)
-        largest_constant = bounds.samples * (x * y + x * x * Fraction(initial_norm))
-        return cls(
-            ring=ring,
-            bounds=bounds,
-            n_features=n_features,
-            n_devices=n_devices,
-            feature_bits=feature_bits,
-            label_bits=label_bits,
-            gram_bits=min(-(-cls.natural_bits(ring, bounds, n_features) // 2), 2 * feature_bits),
-            # Half of the room, so that rounding X, Y and Theta^(1) up cannot break the proof.
-            constant_bits=min(_floor_log2(limit / largest_constant / 2), feature_bits + label_bits),
-        )
-
-    def with_noise(self, noise: RowNoise, n_outputs: int) -> FixedPoint:
-        """These scales with the grid that the noise needs; refused where noise and data do not fit the ring."""
-        shape = (self.n_features, n_outputs)
-        lengths = RowLengths.on_grid(noise.clip_norm, self.bounds.labels, shape, self.feature_bits, self.label_bits)
-        gram_bits = min(lengths.gram_bits_wanted(), 2 * self.feature_bits)
-        constant_bits = min(lengths.constant_bits_wanted(), self.feature_bits + self.label_bits)
-        found = replace(
-            self,
-            gram_bits=gram_bits,
-            constant_bits=constant_bits,
-            noise=GridNoise.of(noise, lengths, gram_bits, constant_bits),
-        )
-        largest = max(found.gram_limit, found.cross_limit)
-        if largest > found.limit:
-            raise InvalidInput(
-                f"X'X and X'Y with their noise must stay below M/8 ({found.limit} units), got up to {largest}: ask for"
-                " more precision (a third prime), or for less noise"
-            )
-        return found
-
-    @staticmethod
-    def natural_bits(ring: Ring, bounds: Bounds, n_features: int) -> int:
-        """Fraction bits left for X'X e when e has its natural size; half of them go to X'X, half to e.
-
-        Natural is the size at which d independent features of size ``bounds.features`` add up to a label:
-        entries of labels / (features sqrt(d)), so a column 1-norm of sqrt(d) labels / features.
-        """
-        norm = math.isqrt(max(n_features, 1)) * Fraction(bounds.labels) / Fraction(bounds.features)
-        gram = bounds.samples * Fraction(bounds.features) ** 2
-        return _floor_log2(Fraction(ring.modulus, HEADROOM) / (gram * norm))
-
-    @property
-    def update_bits(self) -> float:
-        """Fraction bits per entry of an update of length one with d equal entries; below 0 the update is lost."""
-        room = self.limit // self.gram_limit
-        return math.log2(room / self.n_features) if room else -math.inf
+        found = cls.on(ring.modulus, bounds, n_features, n_devices, initial_norm)
+        return cls(**{**found.__dict__, "primes": ring.primes})
 
     def __repr__(self) -> str:
         return (
-            f"<FixedPoint {len(self.ring.primes)} primes, {self.feature_bits}-bit grid,"
+            f"<FixedPoint {len(self.primes)} primes, {self.feature_bits}-bit grid,"
             f" X'X {self.gram_bits} and G1 {self.constant_bits} fraction bits>"
         )
 
-    # -- proven limits, in ring units
+    def gram_planes(self, X: Floats, rows: slice | None = None) -> Planes:
+        """``gram`` on the ring."""
+        return self.ring.from_integers(self.gram(X, rows))
 
-    @cached_property
-    def limit(self) -> int:
-        """M/8: no true sum is ever larger."""
-        return self.ring.modulus // HEADROOM
+    def cross_planes(self, X: Floats, Y: Floats) -> Planes:
+        """``cross`` on the ring."""
+        return self.ring.from_integers(self.cross(X, Y))
 
-    @cached_property
-    def gram_limit(self) -> int:
-        """Largest possible entry of sum_i X_i'X_i as rounded: m (grid bound)^2, a unit per device, and the noise."""
-        grid = math.ceil(Fraction(self.bounds.features) * Fraction(2) ** self.feature_bits)
-        exact = self.bounds.samples * grid**2 * Fraction(2) ** (self.gram_bits - 2 * self.feature_bits)
-        return math.ceil(exact) + self.n_devices + (tail(self.noise.diagonal, self.n_devices) if self.noise else 0)
+    def planes_of_product(self, planes: Planes, update_integers: Floats, update_bits: int) -> Floats:
+        """``product_to_reals`` of residues."""
+        return self.product_to_reals(self.ring.to_integers(planes), update_integers, update_bits)
 
-    @cached_property
-    def cross_limit(self) -> int:
-        """Largest possible entry of sum_i X_i'Y_i as rounded, in units of 2^-constant_bits."""
-        x = math.ceil(Fraction(self.bounds.features) * Fraction(2) ** self.feature_bits)
-        y = math.ceil(Fraction(self.bounds.labels) * Fraction(2) ** self.label_bits)
-        shift = self.constant_bits - self.feature_bits - self.label_bits
-        exact = math.ceil(self.bounds.samples * x * y * Fraction(2) ** shift)
-        return exact + self.n_devices + (tail(self.noise.cross, self.n_devices) if self.noise else 0)
+    def planes_of_gram(self, triangle: Planes) -> Floats:
+        """``gram_to_reals`` of residues."""
+        return self.gram_to_reals(self.ring.to_integers(triangle))
 
-    # -- one device's data
-
-    def grid_features(self, X: NDArray[np.floating[Any]]) -> Floats:
-        """X as integers of 2^-feature_bits, in float64; refused where not finite or beyond the public bound."""
-        return self._on_grid("X", X, self.bounds.features, self.feature_bits)
-
-    def grid_labels(self, Y: NDArray[np.floating[Any]]) -> Floats:
-        """Labels as integers of 2^-label_bits, in float64; refused beyond their public bound."""
-        return self._on_grid("Y", Y, self.bounds.labels, self.label_bits)
-
-    @staticmethod
-    def _on_grid(name: str, values: NDArray[np.floating[Any]], bound: float, bits: int) -> Floats:
-        largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
-        if not math.isfinite(largest):
-            raise InvalidInput(f"{name} must be finite, got {largest}")
-        if largest > bound:
-            raise InvalidInput(f"{name} must lie within its public bound of +-{bound:g}, got {largest:g}")
-        scaled = np.ldexp(np.asarray(values, dtype=np.float64), bits)
-        return np.rint(scaled, out=scaled)
-
-    def gram(self, X: Floats, rows: slice | None = None) -> Planes:
-        """X'X of one device as a packed upper triangle on the ring, rounded once (paper eq. 7, unpadded).
-
-        rows: those of X'X that are wanted; None is all of them.
-        """
-        self._check_rows(X)
-        total = GramSum(self.n_features, rows)
-        for start in range(0, len(X), GRAM_BLOCK_ROWS):
-            total.add(self.grid_features(X[start : start + GRAM_BLOCK_ROWS]))
-        triangle = total.triangle()
-        del total
-        return self.ring.from_integers(self.round_gram(triangle))
-
-    def round_gram(self, exact: Floats) -> Floats:
-        """X'X in integers of 2^-(2 feature_bits) to integers of 2^-gram_bits, half to even."""
-        return self._rounded(exact, 2 * self.feature_bits, self.gram_bits)
-
-    def round_cross(self, exact: Floats) -> Floats:
-        """X'Y in integers of 2^-(feature_bits + label_bits) to integers of 2^-constant_bits."""
-        return self._rounded(exact, self.feature_bits + self.label_bits, self.constant_bits)
-
-    def cross(self, X: Floats, Y: Floats) -> Planes:
-        """X'Y of one device, rounded once to ``constant_bits``."""
-        self._check_rows(X)
-        total = np.zeros((self.n_features, Y.shape[1]))
-        for start in range(0, len(X), GRAM_BLOCK_ROWS):
-            rows = slice(start, start + GRAM_BLOCK_ROWS)
-            total += self.grid_features(X[rows]).T @ self.grid_labels(Y[rows])
-        return self.ring.from_integers(self.round_cross(total))
-
-    def _check_rows(self, X: Floats) -> None:
-        if X.ndim != 2 or X.shape[1] != self.n_features:
-            raise InvalidInput(f"X must have {self.n_features} feature columns, got shape {X.shape}")
-        if not 1 <= len(X) <= self.bounds.samples_per_device:
-            raise InvalidInput(
-                f"a device must have between 1 and {self.bounds.samples_per_device} samples, got {len(X)}"
-            )
-
-    @staticmethod
-    def _rounded(exact: Floats, from_bits: int, to_bits: int) -> Floats:
-        # Both steps are exact in float64: a power of two, then rounding an integer-valued quotient to even.
-        scaled = np.ldexp(exact, to_bits - from_bits)
-        return np.rint(scaled, out=scaled)
-
-    # -- Theta^(1) and the updates
-
-    def round_initial_model(self, theta: Floats) -> Floats:
-        """Theta^(1) on the grid that X'X Theta^(1) + X'Y needs (constant_bits - gram_bits), as reals."""
-        integers = self.initial_model_integers(theta)
-        return np.ldexp(integers, self.gram_bits - self.constant_bits)
-
-    def initial_model_integers(self, theta: Floats) -> Floats:
-        """Theta^(1) on the grid that X'X Theta and X'Y share; refused where their difference could wrap."""
-        if not np.all(np.isfinite(theta)):
-            raise InvalidInput("the initial model must be finite, got NaN or infinity")
-        integers = np.rint(np.ldexp(theta, self.constant_bits - self.gram_bits))
-        if self.constant_limit(integers) > self.limit:
-            raise RangeExceeded(
-                f"the initial model must leave G^(1) below M/8, got a column 1-norm of {column_norm(theta):g}"
-            )
-        return integers
-
-    def constant_limit(self, initial_integers: Floats) -> int:
-        """Proven bound on the entries of G^(1) = X'X Theta^(1) - X'Y."""
-        return self.cross_limit + self.gram_limit * int(column_norm(initial_integers))
-
-    def round_update(self, update: Floats) -> tuple[Floats, int]:
-        """e as integers and the number of fraction bits they carry: the most that keep X'X e below M/8.
-
-        A zero update has 0 fraction bits. Refused when not even whole numbers fit, or nothing but zeros: the training
-        diverged, or the bounds leave no digits.
-        """
-        if not np.all(np.isfinite(update)):
-            raise RangeExceeded("the update must be finite, got NaN or infinity: the training diverged")
-        norm = column_norm(update)
-        if norm == 0.0:
-            return np.zeros_like(update), 0
-        room = self.limit // self.gram_limit
-        # Rounding may lengthen the norm, so start from the estimate and step down until the proof holds.
-        for bits in range(_floor_log2(Fraction(room) / Fraction(norm)), -1, -1):
-            integers = np.rint(np.ldexp(update, bits))
-            if int(column_norm(integers)) <= room:
-                if not integers.any():
-                    raise RangeExceeded(
-                        f"the update must not be rounded to zero, got one of norm {norm:g} with {bits} fraction bits:"
-                        " the public bounds are too wide for this precision"
-                    )
-                return integers, bits
-        raise RangeExceeded(f"the update must have a column 1-norm of at most {room}, got {norm:g}: it cannot be sent")
-
-    # -- decoded totals back to reals
-
-    def product_to_reals(self, planes: Planes, update_integers: Floats, update_bits: int) -> Floats:
-        """sum_i X_i'X_i e as reals, refused where an entry is larger than this e can make it."""
-        # Invariant: each column has its own proven limit, so that a wrong small column cannot hide behind a large one.
-        norms = np.abs(update_integers).sum(axis=0)
-        limits = [self.gram_limit * int(norm) for norm in norms]
-        return self._to_reals(planes, limits, self.gram_bits + update_bits, "X'X e")
-
-    def gram_to_reals(self, triangle: Planes) -> Floats:
-        """sum_i X_i'X_i (its upper triangle) as reals, refused outside its bound."""
-        return self._to_reals(triangle[:, :, None], [self.gram_limit], self.gram_bits, "X'X")[:, 0]
-
-    def constant_to_reals(self, planes: Planes, initial_integers: Floats) -> Floats:
-        """sum_i G_i^(1) as reals, refused outside its bound."""
-        limits = [self.constant_limit(initial_integers)] * planes.shape[-1]
-        return self._to_reals(planes, limits, self.constant_bits, "G^(1)")
-
-    def _to_reals(self, planes: Planes, limits: list[int], bits: int, what: str) -> Floats:
-        # Invariant: an honest total never leaves its limit (with noise, but for a probability below 2^-102), and limits
-        # are at most M/8. So a total beyond it is wrong, and it is refused before anything is computed from it.
-        integers = self.ring.to_integers(planes)
-        for column, limit in zip(integers.T, limits, strict=True):
-            largest = max(abs(int(column.max(initial=0))), abs(int(column.min(initial=0))))
-            if largest > limit:
-                raise RangeExceeded(
-                    f"decoded {what} must stay within +-{limit} ring units, got {largest}:"
-                    " an overflow or a corrupted answer, not used"
-                )
-        reals: Floats = np.ldexp(integers.astype(np.float64), -bits)
-        return reals
-
-
-def column_norm(matrix: Floats) -> float:
-    """The largest column 1-norm. It is exact for integers whose absolute values sum up to less than 2^53."""
-    return float(np.abs(matrix).sum(axis=0).max(initial=0.0))
+    def planes_of_constant(self, planes: Planes, initial_integers: Floats) -> Floats:
+        """``constant_to_reals`` of residues."""
+        return self.constant_to_reals(self.ring.to_integers(planes), initial_integers)

@@ -26,10 +26,11 @@ from codedfl.crypto import sealed
 from codedfl.crypto.pads import RUN_ID_BYTES
 from codedfl.crypto.sealed import KEY_BYTES, SIGNATURE_BYTES
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.exact.fixed_point import HEADROOM, Bounds, FixedPoint, column_norm
+from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.ring import NARROW, Ring
 from codedfl.exact.row_blocks import RowBlocks
 from codedfl.exact.row_noise import RowNoise
+from codedfl.exact.scales import HEADROOM, Bounds, column_norm
 from codedfl.privacy.calibration import rho_of
 from codedfl.protocol.answer_rows import AnswerRows
 from codedfl.protocol.messages import MAX_NAME, check_types, name_length, pack_list, unpack_list
@@ -191,7 +192,7 @@ class Parameters:
         """The scales; all schemes with this number of owners have these, so that their models agree bit for bit."""
         owners = self.owners or owners
         if self.narrow:
-            plain = FixedPoint.on(NARROW, self.bounds, self.n_features, owners, initial_norm)
+            plain = FixedPoint.of(NARROW, self.bounds, self.n_features, owners, initial_norm)
             return plain if self.noise is None else plain.with_noise(self.noise, self.n_outputs)
         sizes, shape = tuple(group_sizes(owners, self.alpha, self.groups)), (self.bounds, self.n_features, owners)
         return FixedPoint.derive(*shape, sizes, self.precision, initial_norm, self.noise, self.n_outputs)

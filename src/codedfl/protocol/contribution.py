@@ -12,28 +12,16 @@ from functools import partial
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from codedfl.crypto.pads import SEED_BYTES
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.exact.fixed_point import Bounds
+from codedfl.exact.fitted_rows import Fit, fitted
 from codedfl.exact.ring import Ring
-from codedfl.exact.row_noise import RowNoise
 from codedfl.protocol.agreement import Agreement, Parameters
 from codedfl.protocol.hiding_rows import add_noise
 from codedfl.state import PLAIN, CheckpointFields, Codec
 from codedfl.typing import Floats, Planes, RandomBytes
-
-# A norm in floats is off by less than this part for any number of features that is allowed.
-_FLOAT_PART = 2.0**-30
-
-
-class Fit(NamedTuple):
-    """What was done to rows so that they fit: for the device's own log alone."""
-
-    clipped: int = 0  # values beyond the public bounds
-    dropped: int = 0  # rows beyond the public limit
-    shortened: int = 0  # rows longer than the noise is made for
 
 
 class OnRing(NamedTuple):
@@ -102,9 +90,9 @@ class Rows:
         """X'X, and G^(1) = X'X Theta^(1) - X'Y with the sample count behind it (paper eq. 3)."""
         format_, ring, p = agreed.fixed_point, agreed.ring, agreed.parameters
         X, Y, fit = fitted(self.X, self.Y, p.bounds, p.noise)
-        gram, gradient = partial(format_.gram, X), format_.cross(X, Y)
+        gram, gradient = partial(format_.gram_planes, X), format_.cross_planes(X, Y)
         if format_.noise is not None or np.any(agreed.initial_integers):  # both need all of X'X at once
-            whole = format_.gram(X)
+            whole = format_.gram_planes(X)
             gram = partial(rows_of_triangle, whole, p.n_features)
         if format_.noise is not None:
             add_noise(format_, whole, gradient, noise_seed, agreed)
@@ -154,43 +142,6 @@ class WholeNumbers:
         if numbers.shape != (len(ring.primes), self.length):
             raise InvalidInput(f"{self.length} whole numbers must be made on the ring, got shape {numbers.shape}")
         return OnRing(lambda _: ring.zeros(agreed.parameters.triangle_length), numbers)
-
-
-def fitted(X: Floats, Y: Floats, bounds: Bounds, noise: RowNoise | None = None) -> tuple[Floats, Floats, Fit]:
-    """The first ``samples_per_device`` rows, every value within its bound; the arrays themselves where all is well.
-
-    Which rows are left out must not change from run to run, hence simply the last ones. With noise, rows of X longer
-    than ``clip_norm`` are shortened to it, and rows of Y longer than the bound on labels: what one row may add to X'X
-    and X'Y is what the noise is made for.
-    """
-    keep = bounds.samples_per_device
-    dropped = max(0, len(X) - keep)
-    X, Y = X[:keep], Y[:keep]
-    clipped = 0
-    parts = []
-    for values, bound in ((X, bounds.features), (Y, bounds.labels)):
-        fits = max(values.max(), -values.min()) <= bound  # without an array of truth values where all is well
-        beyond = 0 if fits else int(np.count_nonzero(np.abs(values) > bound))
-        parts.append(np.clip(values, -bound, bound) if beyond else values)
-        clipped += beyond
-    if noise is None:
-        return parts[0], parts[1], Fit(clipped, dropped)
-    (X, long_x), (Y, long_y) = (
-        _shortened(values, norm) for values, norm in zip(parts, (noise.clip_norm, bounds.labels), strict=True)
-    )
-    return X, Y, Fit(clipped, dropped, int(np.count_nonzero(long_x | long_y)))
-
-
-def _shortened(rows: Floats, norm: float) -> tuple[Floats, NDArray[np.bool_]]:
-    """Rows no longer than ``norm``, whatever floats round, and which of them were."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    long = lengths > norm
-    near = lengths > norm * (1 - _FLOAT_PART)
-    if not near.any():
-        return rows, long
-    factors = np.ones(len(rows))
-    factors[near] = norm * (1 - _FLOAT_PART) / lengths[near]
-    return rows * factors[:, None], long
 
 
 class OwnData:

@@ -77,8 +77,8 @@ def read_total(agreed: Agreement, question: Question, total: Planes, least_sampl
     matrix = total[:, :length].reshape(-1, p.n_features, p.n_outputs)
     digest = hashlib.sha256(agreed.ring.pack(total)).digest()
     if not question.constant:
-        return EpochTotal(format_.product_to_reals(matrix, question.integers, question.fraction_bits), digest)
-    gradient = format_.constant_to_reals(matrix, agreed.initial_integers)
+        return EpochTotal(format_.planes_of_product(matrix, question.integers, question.fraction_bits), digest)
+    gradient = format_.planes_of_constant(matrix, agreed.initial_integers)
     summed = total[:, length : length + 1]
     samples = p.samples or p.bounds.samples  # with noise the public bound stands for m: it is a scale and no more
     if p.counts_rows:
@@ -88,7 +88,7 @@ def read_total(agreed: Agreement, question: Question, total: Planes, least_sampl
             f"the summed sample count must be between {least_samples} and {p.bounds.samples}, got {samples}"
         )
     triangle = agreed.answer_rows.blocks.row_by_row(total[:, p.constant_length :])
-    gram = format_.gram_to_reals(triangle) if p.reveals_gram else None
+    gram = format_.planes_of_gram(triangle) if p.reveals_gram else None
     return EpochTotal(gradient, digest, samples, gram)
 
 

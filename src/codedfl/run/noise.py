@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
-from codedfl.exact.fixed_point import Bounds
+from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.row_noise import RowNoise
+from codedfl.exact.scales import Bounds
 from codedfl.privacy.budget import Budget
 from codedfl.protocol.schemes.descriptor import CodedScheme
-from codedfl.solve.noise_level import NoiseLevel, noise_and_level
+from codedfl.solve.noise_level import NoiseLevel
 
 
 def noise_of_run(
@@ -19,9 +20,18 @@ def noise_of_run(
     budget: Budget | None,
     precision: int | None = None,
 ) -> tuple[RowNoise | None, NoiseLevel | None]:
-    """See ``noise_and_level``; refused for a scheme whose devices add none."""
+    """What each adds for a budget, and what a solver must know of it; (None, None) without a budget.
+
+    Refused for a scheme whose devices add none.
+    """
     if budget is not None and not scheme.sharing_scheme.adds_noise:
         raise InvalidInput(
             f"scheme must be role-sums or role-keys with epsilon, got {scheme.name}, whose devices add no noise"
         )
-    return noise_and_level(budget, bounds, recipe, n_devices, precision)
+    if budget is None:
+        return None, None
+    noise = budget.noise(recipe.n_features, recipe.feature_map.bound)
+    scales = FixedPoint.derive(
+        bounds, recipe.n_features, n_devices, precision=precision, noise=noise, n_outputs=recipe.n_outputs
+    )
+    return noise, NoiseLevel.of(scales)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from codedfl.data.preprocessing import Moments, secure_moments
 from codedfl.errors import InvalidInput
-from codedfl.exact.fixed_point import Bounds
 from codedfl.exact.ring import Ring
+from codedfl.exact.scales import Bounds
 from codedfl.protocol.agreement import Parameters
 from codedfl.protocol.contribution import WholeNumbers
 from codedfl.protocol.device import Device

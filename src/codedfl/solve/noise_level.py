@@ -15,10 +15,7 @@ from typing import TYPE_CHECKING
 from codedfl.errors import InvalidInput
 
 if TYPE_CHECKING:  # solvers need numpy only
-    from codedfl.data.recipe import Recipe
-    from codedfl.exact.fixed_point import Bounds, FixedPoint
-    from codedfl.exact.row_noise import RowNoise
-    from codedfl.privacy.budget import Budget
+    from codedfl.exact.scales import Scales
 
 _FAILURE = 0.05  # AdaSSP's rho: the ridge is too small with at most this probability
 
@@ -42,10 +39,10 @@ class NoiseLevel:
     samples: int
 
     @classmethod
-    def of(cls, format_: FixedPoint) -> NoiseLevel:
-        """The level if every device of the run is in the total; with fewer of them it is a little lower."""
+    def of(cls, format_: Scales) -> NoiseLevel:
+        """The level if every device is in the total; with fewer of them it is a little lower."""
         if format_.noise is None:
-            raise InvalidInput("the scales of a run must include its noise, got some without")
+            raise InvalidInput("the scales of a sum must include its noise, got some without")
         units = format_.noise.off_diagonal * math.sqrt(2 * format_.n_devices)
         return cls(math.ldexp(units, -format_.gram_bits), format_.n_features, format_.bounds.samples)
 
@@ -58,18 +55,3 @@ class NoiseLevel:
     def ridge(self) -> float:
         """What AdaSSP adds to X'X / m."""
         return self.sigma * math.sqrt(self.n_features * math.log(2 * self.n_features**2 / _FAILURE)) / self.samples
-
-
-def noise_and_level(
-    budget: Budget | None, bounds: Bounds, recipe: Recipe, n_owners: int, precision: int | None = None
-) -> tuple[RowNoise | None, NoiseLevel | None]:
-    """What each of ``n_owners`` adds for a budget, and what a solver must know of it; (None, None) without a budget."""
-    if budget is None:
-        return None, None
-    from codedfl.exact.fixed_point import FixedPoint  # here: solvers need numpy only
-
-    noise = budget.noise(recipe.n_features, recipe.feature_map.bound)
-    scales = FixedPoint.derive(
-        bounds, recipe.n_features, n_owners, precision=precision, noise=noise, n_outputs=recipe.n_outputs
-    )
-    return noise, NoiseLevel.of(scales)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
-from codedfl.exact.fixed_point import FLOAT64_EXACT_BITS
 from codedfl.exact.gram import GramSum
+from codedfl.exact.scales import FLOAT64_EXACT_BITS
 from codedfl.statistics.statistic import Statistic, register_statistic
 from codedfl.typing import Integers, Wholes
 

@@ -17,8 +17,8 @@ from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import NumberTarget, Study, StudyColumn
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
-from codedfl.exact.fixed_point import HEADROOM
 from codedfl.exact.portable import portable_exp, portable_log
+from codedfl.exact.scales import HEADROOM
 from codedfl.statistics.statistic import Statistic, register_statistic
 from codedfl.typing import Floats, Integers, Wholes
 

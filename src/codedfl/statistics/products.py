@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import ClassVar
 
 import numpy as np
@@ -9,10 +10,14 @@ import numpy as np
 from codedfl.contract.models import NO_MODEL, StudyModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
+from codedfl.crypto.noise import cross_noise, gram_noise
 from codedfl.data.features import Principal
 from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
+from codedfl.exact.fitted_rows import fitted
+from codedfl.exact.scales import Scales
 from codedfl.statistics.statistic import Statistic, register_statistic
+from codedfl.sum.layout import Layout, Words
 from codedfl.typing import Floats, Wholes
 
 _TOLERANCE = 1e-6
@@ -24,7 +29,7 @@ class Products(Statistic):
 
     There is one point over the life of the study.
 
-    It is no single vector, so ``vector`` refuses: the run itself makes the sums, from the rows of ``recipe``.
+    It is a vector with a matrix behind it, of which holders reply with products: ``words``.
 
     Examples
     --------
@@ -34,7 +39,7 @@ class Products(Statistic):
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
     >>> Products(Study("stays", (age,), days, 5000, 1000, 3, features="rbf", n_features=50)).length
-    50
+    51
     """
 
     name: ClassVar[str] = "products"
@@ -69,18 +74,54 @@ class Products(Statistic):
 
     @property
     def length(self) -> int:
-        """Numbers in an answer."""
-        return self.study.feature_count * self.study.target.labels().n_outputs
+        """X'Y and how many rows there are; with noise, which hides how many, X'Y and the triangle of X'X."""
+        d = self.study.feature_count
+        outputs = d * self.study.target.labels().n_outputs
+        return outputs + (d * (d + 1) // 2 if self.study.noise is not None else 1)
 
-    @property
-    def limit(self) -> int:
-        """The run's own parameters bound its totals."""
-        raise InvalidInput("products must be bounded by the parameters of their run, got a question for one bound")
+    def scales(self, n_owners: int) -> Scales:
+        """The grids of X'X and X'Y, with the noise that there is."""
+        return self.study.scales(self.recipe, n_owners)
+
+    def layout(self, n_owners: int) -> Layout:
+        """A vector, and a matrix to be multiplied with; with noise the matrix may be seen, so all is one vector."""
+        scales = self.scales(n_owners)
+        bits = (scales.modulus - 1).bit_length()
+        if scales.noise is not None:
+            return Layout(bits, length=self.length, limit=max(scales.cross_limit, scales.gram_limit))
+        return Layout(
+            bits,
+            length=self.length,
+            limit=max(scales.cross_limit, self.study.max_rows),
+            size=scales.n_features,
+            columns=self.recipe.n_outputs,
+            room=scales.limit // scales.gram_limit,
+        )
 
     def vector(self, rows: Snapshot) -> Wholes:
-        """There is no one vector."""
+        """It has a matrix behind it: ``words``."""
         del rows
         raise InvalidInput("products must be answered epoch by epoch, got a question for one vector")
+
+    def words(self, rows: Snapshot, n_owners: int, noise_seed: bytes) -> Words:
+        """X'Y and the rows' count, and X'X of the training rows, each rounded once; with noise if it is asked for."""
+        train, scales = rows.part(held_out=False), self.scales(n_owners)
+        gram = np.zeros(scales.n_features * (scales.n_features + 1) // 2, dtype=np.int64)
+        cross = np.zeros((scales.n_features, self.recipe.n_outputs), dtype=np.int64)
+        if len(train):
+            made = self.recipe.rows(self.study.matrix(train.codes), self.study.target.values(train.target))
+            budget = self.study.noise
+            noise = None if budget is None else budget.noise(scales.n_features, self.recipe.feature_map.bound)
+            X, Y, _ = fitted(made.X.astype(np.float64), made.Y, scales.bounds, noise)
+            gram, cross = scales.gram(X).astype(np.int64), scales.cross(X, Y).astype(np.int64)
+        layout = self.layout(n_owners)
+        if scales.noise is None:
+            return layout.words_of(np.append(cross.ravel(), len(train)), gram)
+        # Invariant: seed and label are the same for the same study and point, so noise cannot be averaged away.
+        label = hashlib.sha256(self.study.digest() + self.point.tobytes()).hexdigest()
+        cross += cross_noise(scales, self.recipe.n_outputs, noise_seed, label)
+        gram += gram_noise(scales, noise_seed, label)
+        return layout.words_of(np.concatenate((cross.ravel(), gram)))
 
 
 def principal_length(study: Study) -> int:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
+import msgspec
 import numpy as np
 
 from codedfl.contract.merging import Merged, merged_study, recoded
@@ -20,11 +21,11 @@ from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.protocol.messages import check_types, pack_list, unpack_list
+from codedfl.sum.layout import Layout, Words
 from codedfl.typing import Floats, Wholes
 
 NOTHING: Floats = np.zeros(0)
-_FORMAT = "codedfl ask 2"
+_FORMAT = "codedfl ask 4"
 
 
 class Statistic(ABC):
@@ -34,6 +35,8 @@ class Statistic(ABC):
     of_model: whether it is asked for a ``[[model]]`` of the study, whose columns and keys it then has.
     shows: what the total can show about somebody at worst, for the screen on which a person approves the study.
     no_noise: why the statistic is refused in a study with noise; "" if it is not.
+    certified: whether devices act upon its total, so that z + 1 of them must have computed it themselves.
+    version: of its arithmetic. Two versions are two statistics: the difference of their totals would be one of owners.
 
     Examples
     --------
@@ -46,6 +49,8 @@ class Statistic(ABC):
     of_model: ClassVar[bool] = False
     shows: ClassVar[str]
     no_noise: ClassVar[str] = "counts are exact"
+    certified: ClassVar[bool] = False
+    version: ClassVar[int] = 1
 
     def __init__(self, study: Study, point: Floats = NOTHING, model: StudyModel = NO_MODEL) -> None:
         """``study`` has its rare levels merged already; ``point`` holds exactly ``point_length`` finite numbers.
@@ -86,9 +91,19 @@ class Statistic(ABC):
         """No entry of a total over at most ``max_rows`` rows is larger in size: of counts, every row counts once."""
         return self.study.max_rows
 
+    def layout(self, n_owners: int) -> Layout:
+        """How the numbers are summed over at most this many owners."""
+        del n_owners
+        return Layout.of_vector(self.length, self.limit, certified=self.certified)
+
     @abstractmethod
     def vector(self, rows: Snapshot) -> Wholes:
         """The exact whole numbers of one device; ``rows`` has the codes of the merged study."""
+
+    def words(self, rows: Snapshot, n_owners: int, noise_seed: bytes) -> Words:
+        """The words of one device's upload; the same for the same arguments."""
+        del noise_seed
+        return self.layout(n_owners).words_of(self.vector(rows))
 
 
 STATISTICS: dict[str, type[Statistic]] = {}
@@ -117,6 +132,7 @@ class Ask:
     """What a server asks for: a statistic, the levels that are merged for it, the numbers that it takes.
 
     model: the name of the study's model that it is for; "" for the study's own statistics.
+    groups: the disclosure groups over which it must be summed; none leaves it to who is there.
 
     Two are equal if their encodings are.
 
@@ -133,6 +149,7 @@ class Ask:
     merged: Merged = ()
     point: Floats = field(default_factory=lambda: NOTHING)
     model: str = ""
+    groups: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         model = f" of {self.model!r}" if self.model else ""
@@ -146,44 +163,87 @@ class Ask:
         return hash(self.encode())
 
     def encode(self) -> bytes:
-        """As it travels. There is one encoding of each meaning."""
+        """As it travels, and as pads are bound to it. There is one encoding of each meaning."""
         point = np.ascontiguousarray(self.point + 0.0, dtype="<f8")  # + 0.0: minus zero is zero
-        return pack_list([_FORMAT, self.statistic, [list(one) for one in self.merged], point.tobytes(), self.model])
+        kind = STATISTICS.get(self.statistic)
+        return _encoder.encode(
+            _Ask(
+                _FORMAT,
+                self.statistic,
+                kind.version if kind else 0,
+                self.merged,
+                point.tobytes(),
+                self.model,
+                self.groups,
+            )
+        )
 
     @classmethod
     def decode(cls, data: bytes, study: Study) -> Ask:
         """Refuses what does not follow from this study, before anything is built that is larger than the study."""
-        n_levels = sum(len(getattr(one.column, "levels", "1")) for one in study.columns)
-        models = (NO_MODEL, *study.models)
-        lengths = (
-            STATISTICS[name].point_length(study, model)
-            for model in models
-            for name in (study.statistics if model is NO_MODEL else model.statistics)
-            if STATISTICS[name].of_model == (model is not NO_MODEL)
-        )
-        most = 8 * max(lengths) + 9 * (n_levels + len(study.columns)) + 4 * max(len(one.name) for one in models)
-        if len(data) > most + 128:
-            raise MessageRefused(f"an ask must have at most {most + 128} bytes in this study, got {len(data)}")
-        fields = unpack_list(data, "an ask", depth=3, most=8 + n_levels + len(study.columns))
-        format_, name, merged, point, model = check_types(fields, (str, str, list, bytes, str), "an ask")
-        if format_ != _FORMAT or name not in study.statistics:
-            raise MessageRefused(f"an ask must be for {' or '.join(study.statistics)} here, got {name[:40]!r}")
-        if len(point) % 8:
-            raise MessageRefused(f"a point must be whole numbers of 8 bytes, got {len(point)} bytes")
-        ask = cls(name, _merged_of(merged, study), np.frombuffer(point, dtype="<f8").astype(np.float64), model)
-        if ask.merged and name == "cells":
+        ask = cls._parsed(data, study)
+        if ask.merged and ask.statistic == "cells":
             raise MessageRefused("an ask for cells must merge nothing: they come before that")
         try:
             statistic_of(study, ask)
         except InvalidInput as error:
             raise MessageRefused(f"an ask must fit the study: {error}") from None
         if ask.encode() != data:
-            raise MessageRefused("an ask must be encoded in the one way there is, got another")
+            raise MessageRefused(
+                "an ask must be encoded in the one way there is, for this version's arithmetic, got another"
+            )
         return ask
 
+    @classmethod
+    def _parsed(cls, data: bytes, study: Study) -> Ask:
+        most = _most_bytes(study)
+        if len(data) > most:
+            raise MessageRefused(f"an ask must have at most {most} bytes in this study, got {len(data)}")
+        try:
+            found = _decoder.decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise MessageRefused(f"an ask must have its fields: {error}") from None
+        if found.format != _FORMAT or found.statistic not in study.statistics:
+            raise MessageRefused(
+                f"an ask must be for {' or '.join(study.statistics)} here, got {found.statistic[:40]!r}"
+            )
+        if len(found.point) % 8:
+            raise MessageRefused(f"a point must be whole numbers of 8 bytes, got {len(found.point)} bytes")
+        if list(found.groups) != sorted(set(found.groups)) or any(one < 0 for one in found.groups):
+            raise MessageRefused("groups must be ascending numbers of disclosure groups, got others")
+        point = np.frombuffer(found.point, dtype="<f8").astype(np.float64)
+        return cls(found.statistic, _merged_of(found.merged, study), point, found.model, found.groups)
+
     def digest(self, study: Study) -> bytes:
-        """What the parties to the total agree on: the study, and everything that the server asks for."""
-        return hashlib.sha256(pack_list([_FORMAT, study.digest(), self.encode()])).digest()
+        """What tells this request from any other, over all studies."""
+        return hashlib.sha256(study.digest() + self.encode()).digest()
+
+
+class _Ask(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    format: str
+    statistic: str
+    version: int
+    merged: tuple[tuple[int, ...], ...]
+    point: bytes
+    model: str
+    groups: tuple[int, ...]
+
+
+_encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Ask)
+
+
+def _most_bytes(study: Study) -> int:
+    n_levels = sum(len(getattr(one.column, "levels", "1")) for one in study.columns)
+    models = (NO_MODEL, *study.models)
+    lengths = (
+        STATISTICS[name].point_length(study, model)
+        for model in models
+        for name in (study.statistics if model is NO_MODEL else model.statistics)
+        if STATISTICS[name].of_model == (model is not NO_MODEL)
+    )
+    names = 4 * max(len(one.name) for one in models)
+    groups = 9 * (study.max_rows // study.least_owners + 1)  # more than a roster can have
+    return 8 * max(lengths) + 9 * (n_levels + len(study.columns)) + names + min(groups, 1 << 16) + 128
 
 
 def statistic_of(study: Study, ask: Ask) -> Statistic:
@@ -239,19 +299,18 @@ def contribution(study: Study, ask: Ask, rows: Snapshot) -> Wholes:
     return statistic_of(study, ask).vector(rows)
 
 
-def _merged_of(found: list[Any], study: Study) -> Merged:
+def _merged_of(found: Merged, study: Study) -> Merged:
     """For every column ascending places; nothing at all is the empty list."""
     if not found:
         return ()
     if len(found) != len(study.columns) or not any(found):
         raise MessageRefused(f"merged must have a list for each of {len(study.columns)} columns, or none")
-    for one, places in zip(study.columns, found, strict=True):
-        if not isinstance(places, list) or any(type(place) is not int for place in places):
-            raise MessageRefused("merged must be lists of whole numbers, got something else")
+    for one, given in zip(study.columns, found, strict=True):
+        places = list(given)
         if isinstance(one.column, CategoryColumn):
             known = places == sorted({place for place in places if 0 <= place < len(one.column.levels)})
         else:  # a mark that is not there cannot be dropped: that would be a second way to say nothing
             known = places in ([], [1]) or (places == [0] and len(one.column.design_names) > 1)
         if not known:
             raise MessageRefused(f"merged must be ascending places of column {one.column.name!r}, got others")
-    return tuple(tuple(places) for places in found)
+    return found

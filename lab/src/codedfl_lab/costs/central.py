@@ -45,7 +45,7 @@ class CentralTotals:
         d, c = problem.n_features, problem.n_outputs
         format_ = FixedPoint.derive(problem.bounds, d, problem.n_devices, precision=precision)
         # Rings differ in their scales, not in the grid that features go on first: one pass serves both.
-        narrow = FixedPoint.on(NARROW, problem.bounds, d, problem.n_devices)
+        narrow = FixedPoint.of(NARROW, problem.bounds, d, problem.n_devices)
         grams = {one: np.zeros((d, d)) for one in (format_, narrow)}
         crosses = {one: np.zeros((d, c)) for one in (format_, narrow)}
         # Sums per mini-batch in integers of the grid: exact, so a device's is the sum over its mini-batches.
@@ -101,9 +101,9 @@ class CentralTotals:
         format_ = on.fixed_point
         solver = ClosedForm(regularisation)
         upper = np.triu_indices(d)
-        solver.take_gram(format_.gram_to_reals(np.ascontiguousarray(on.gram[:, upper[0], upper[1]])))
+        solver.take_gram(format_.planes_of_gram(np.ascontiguousarray(on.gram[:, upper[0], upper[1]])))
         zero = np.zeros((d, c))
-        solver.start(zero, format_.constant_to_reals(on.constant, zero), self.problem.n_samples)
+        solver.start(zero, format_.planes_of_constant(on.constant, zero), self.problem.n_samples)
         assert solver.model is not None
         return solver.model
 
@@ -113,7 +113,7 @@ class CentralTotals:
         on = self.narrow if narrow else self.wide
         format_, ring = on.fixed_point, on.fixed_point.ring
         zero = np.zeros((d, c))
-        solver.start(zero, format_.constant_to_reals(on.constant, zero), self.problem.n_samples)
+        solver.start(zero, format_.planes_of_constant(on.constant, zero), self.problem.n_samples)
         while True:
             assert solver.model is not None
             yield solver.model
@@ -122,4 +122,4 @@ class CentralTotals:
                 return
             integers, bits = format_.round_update(direction)
             product = ring.product(on.gram, ring.from_integers(integers))
-            solver.receive(np.ldexp(integers, -bits), format_.product_to_reals(product, integers, bits))
+            solver.receive(np.ldexp(integers, -bits), format_.planes_of_product(product, integers, bits))

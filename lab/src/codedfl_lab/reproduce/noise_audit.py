@@ -17,8 +17,9 @@ import numpy as np
 from scipy import stats
 
 from codedfl.crypto import noise as noise_source
-from codedfl.exact.fixed_point import Bounds, FixedPoint
+from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.row_noise import GridNoise
+from codedfl.exact.scales import Bounds
 from codedfl.privacy.budget import Budget
 from codedfl.privacy.calibration import advantage
 from codedfl.protocol.contribution import fitted
@@ -148,7 +149,7 @@ def _drawn(format_: FixedPoint, d: int, c: int, runs: int, seed: int, which: Seq
 def _numbers(format_: FixedPoint, X: Floats, Y: Floats) -> Floats:
     """What these rows are in the upload, in units of the ring."""
     ring = format_.ring
-    gram, cross = ring.to_integers(format_.gram(X)), ring.to_integers(format_.cross(X, Y))
+    gram, cross = ring.to_integers(format_.gram_planes(X)), ring.to_integers(format_.cross_planes(X, Y))
     return np.concatenate([gram, cross.reshape(-1)]).astype(np.float64)
 
 
