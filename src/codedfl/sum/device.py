@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,6 +111,8 @@ class Device:
     now: seconds since 1970. random_bytes: draws roots, and nothing else.
     """
 
+    kinds: ClassVar[wire.Kinds] = wire.KINDS  # of requests that it answers
+
     def __init__(
         self,
         name: str,
@@ -142,6 +144,8 @@ class Device:
         self._named: Enrolment | None = None  # of the generation that is asked for, once that is known to go on
         try:
             kind, code, body = self._answered(request, asked)
+        except wire.Missing as error:
+            kind, code, body = "missing", error.code, b""
         except Refused as error:
             log.warning("refused (%s): %s", error.code, error)
             kind, code, body = "refused", error.code, b""
@@ -151,7 +155,7 @@ class Device:
         return wire.encode(wire.Reply(kind, asked, self._named, code, body))
 
     def _answered(self, request: bytes, asked: bytes) -> tuple[str, str, bytes]:
-        found, common, own = wire.parsed(request)
+        found, common, own = wire.parsed(request, self.kinds)
         if common.study != self._terms.study:
             raise Refused("study", "the study must be the one approved here, got another")
         self._once(
@@ -163,22 +167,21 @@ class Device:
             self._close(common)
             return "ok", "", b""
         keys = self._generation(common)
-        match common, own:
-            case wire.EnrolCommon(), _:
-                plain: bytes | None = wire.encode(wire.Nothing())
-            case wire.AnswerCommon(), wire.AnswerOwn():
-                plain = self._answer(keys, common, own)
-            case wire.CertifyCommon(), wire.CertifyOwn():
-                plain = self._certify(keys, common, own)
-            case wire.AskCommon(), wire.UploadOwn():
-                plain = self._upload(keys, common, own)
-            case _, wire.DrawOwn():
-                plain = self._draw(keys, own)
-            case _:
-                raise Refused("request", f"a request must be of a known kind, got {found.kind!r}")
-        if plain is None:
-            return "missing", "list", b""
+        plain = wire.encode(wire.Nothing()) if isinstance(common, wire.EnrolCommon) else self._plain(keys, common, own)
         return "ok", "", keys.seal_reply(common.server, asked, plain)
+
+    def _plain(self, keys: GenerationKeys, common: wire.Common, own: wire.Wire) -> bytes:
+        """What is sealed to the server."""
+        match common, own:
+            case wire.AnswerCommon(), wire.AnswerOwn():
+                return self._answer(keys, common, own)
+            case wire.CertifyCommon(), wire.CertifyOwn():
+                return self._certify(keys, common, own)
+            case wire.AskCommon(), wire.UploadOwn():
+                return self._upload(keys, common, own)
+            case _, wire.DrawOwn():
+                return self._draw(keys, own)
+        raise Refused("request", "a request must be of a known kind, got another")
 
     # -- generations
 
@@ -278,7 +281,7 @@ class Device:
 
     # -- answering for a role
 
-    def _answer(self, keys: GenerationKeys, common: wire.AnswerCommon, own: wire.AnswerOwn) -> bytes | None:
+    def _answer(self, keys: GenerationKeys, common: wire.AnswerCommon, own: wire.AnswerOwn) -> bytes:
         role, layout = self._held_role(), self._contract.layout(common.ask)
         label = label_of(self._terms.study, common.ask)
         self._check_role_key(keys.scope, role, own.role_key)
@@ -287,7 +290,7 @@ class Device:
         pads = self._sums.get(place)
         if pads is None:
             if not own.entries:
-                return None
+                raise wire.Missing("list", "the list must be sent along the first time")
             entries = self._checked_list(keys.scope, common.ask, common.list, own.entries)
             public = own.role_key.public
             owners = [

@@ -170,8 +170,8 @@ class Session:
         self._tell, self._wall, self._random_bytes = tell, wall or engine.now, random_bytes
         self.excluded: set[str] = set()  # devices whose replies were wrong
         self.declined: dict[str, str] = {}  # devices that do not take part, and the code they gave
-        self._outstanding: dict[str, tuple[bytes, float, _Goal]] = {}
-        self._sent: dict[tuple[str, bytes], _Goal] = {}
+        self._outstanding: dict[str, tuple[bytes, float, Goal]] = {}
+        self._sent: dict[tuple[str, bytes], Goal] = {}
         self._last_here: set[str] = set()
         self._signed: dict[bytes, bytes] = {}
         self._latency: dict[str, float] = {}
@@ -456,14 +456,14 @@ class Session:
 
     # -- the loop
 
-    def _needs(self, goals: Sequence[_Goal]) -> None:
+    def _needs(self, goals: Sequence[Goal]) -> None:
         """Pursue goals of which every one is needed."""
         self._pursue(goals, self._patience.reply)
         for goal in goals:
             if not goal.done:
                 goal.fail()
 
-    def _pursue(self, goals: Sequence[_Goal], seconds: float) -> None:
+    def _pursue(self, goals: Sequence[Goal], seconds: float) -> None:
         """Send what brings goals further and take what comes in, until all are done, hopeless, or time is up."""
         begun = self._engine.now()
         for goal in goals:
@@ -484,7 +484,7 @@ class Session:
             for device, reply in self._engine.replies(max(0.0, min(min(due) - now, _WAIT))):
                 self._take(device, reply)
 
-    def _advance(self, goal: _Goal, here: Collection[str], now: float) -> Iterator[float]:
+    def _advance(self, goal: Goal, here: Collection[str], now: float) -> Iterator[float]:
         """Send what this goal wants of devices that are free; yields when something is to be done again."""
         asked, allowed = 0, goal.breadth(now, self._patience.hedge)
         if allowed < len(goal.candidates):
@@ -542,12 +542,12 @@ class Session:
         self._enrolled[device] = one
         self._store.put(("enrolment", device), msgspec.msgpack.encode(one))
 
-    def _refused(self, goal: _Goal, device: str, reply: wire.Reply) -> None:
+    def _refused(self, goal: Goal, device: str, reply: wire.Reply) -> None:
         if reply.kind == "refused" and reply.code == "generation" and not isinstance(goal, _Enrol):
             self._enrolled.pop(device, None)  # it has lost its keys: it is enrolled again
             return
         if reply.kind == "missing":
-            goal.missing(device)
+            goal.missing(device, reply.code)
             return
         goal.refused(device, reply.code)
         if reply.code in _FINAL or isinstance(goal, _Enrol):
@@ -585,7 +585,7 @@ class _Kept(msgspec.Struct):
     role_keys: tuple[RoleKey, ...]
 
 
-class _Goal:
+class Goal:
     """Something that is wanted of one of several devices."""
 
     others_may_help = False  # whether an absent candidate is passed over for the next one
@@ -616,8 +616,9 @@ class _Goal:
     def refused(self, device: str, code: str) -> None:
         self.out[device] = code
 
-    def missing(self, device: str) -> None:
-        """The device wants what was left out because it may have had it."""
+    def missing(self, device: str, code: str) -> None:
+        """The device wants what was left out because it may have had it; ``code`` names it."""
+        del code
         self.out[device] = "missing"
 
     def fail(self) -> None:
@@ -625,7 +626,7 @@ class _Goal:
         raise NotEnoughDevices(f"a reply must come of one of {', '.join(self.candidates)}, got none", self.candidates)
 
 
-class _Enrol(_Goal):
+class _Enrol(Goal):
     """A device's key of the generation."""
 
     def __init__(self, session: Session, name: str) -> None:
@@ -640,7 +641,7 @@ class _Enrol(_Goal):
         self.done = True
 
 
-class _Draw(_Goal):
+class _Draw(Goal):
     """A role key, of whichever holder draws it first."""
 
     others_may_help = True
@@ -681,7 +682,7 @@ def _keep_drawn(session: Session, role: int, device: str, drawn: wire.Drawn) -> 
     session._store.put(("drawn", role), msgspec.msgpack.encode(known))
 
 
-class _Upload(_Goal):
+class _Upload(Goal):
     """One owner's statistic under pads."""
 
     def __init__(self, session: Session, ask: bytes, layout: Layout, role_keys: tuple[RoleKey, ...], name: str) -> None:
@@ -721,7 +722,7 @@ class _Upload(_Goal):
         session._tell(events.UploadTaken(device, len(upload.numbers)))
 
 
-class _Answer(_Goal):
+class _Answer(Goal):
     """What a role's holders reply to one request: the same from each of them, so as many as are wanted must agree."""
 
     others_may_help = True
@@ -821,7 +822,8 @@ class _Answer(_Goal):
                 return  # enrolled anew: it is sealed to it again
         self.out[device] = code
 
-    def missing(self, device: str) -> None:
+    def missing(self, device: str, code: str) -> None:
+        del code
         self._without.add(device)
 
     @property
@@ -846,7 +848,7 @@ class _Answer(_Goal):
         )
 
 
-class _Certify(_Goal):
+class _Certify(Goal):
     """Signatures of z + 1 devices under a total."""
 
     others_may_help = True
@@ -878,7 +880,7 @@ class _Certify(_Goal):
             self.signatures = tuple((name, self._given[name].signature) for name in agree)
 
 
-class _Close(_Goal):
+class _Close(Goal):
     """A device has deleted its keys."""
 
     def __init__(self, session: Session, name: str, common: wire.CloseCommon) -> None:

@@ -15,6 +15,7 @@ the message is refused before anything else is done with it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -40,7 +41,11 @@ class Refused(MessageRefused):
         self.code = code
 
 
-class _Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Missing(Refused):
+    """A device lacks what was sent before, or to others; ``code`` names it."""
+
+
+class Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Fields by name; unknown ones are refused."""
 
 
@@ -94,7 +99,7 @@ class CertifiedSum(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 # -- what is common to all receivers of a request
 
 
-class Common(_Wire, frozen=True):
+class Common(Wire, frozen=True):
     """Study, generation, and the server's X25519 key of the generation, to which replies are sealed."""
 
     study: bytes
@@ -136,23 +141,23 @@ class CloseCommon(Common, frozen=True):
 # -- what is for one receiver
 
 
-class Nothing(_Wire, frozen=True):
+class Nothing(Wire, frozen=True):
     """No fields."""
 
 
-class DrawOwn(_Wire, frozen=True):
+class DrawOwn(Wire, frozen=True):
     """``members``: the holders of the device's role to whom the key is sealed."""
 
     members: tuple[Enrolment, ...]
 
 
-class UploadOwn(_Wire, frozen=True):
+class UploadOwn(Wire, frozen=True):
     """``role_keys``: one for each role, in order."""
 
     role_keys: tuple[RoleKey, ...]
 
 
-class AnswerOwn(_Wire, frozen=True):
+class AnswerOwn(Wire, frozen=True):
     """``rows``: tile rows, first and one past the last. ``entries``: the list itself; empty if it was sent before."""
 
     role_key: RoleKey
@@ -161,7 +166,7 @@ class AnswerOwn(_Wire, frozen=True):
     entries: bytes
 
 
-class CertifyOwn(_Wire, frozen=True):
+class CertifyOwn(Wire, frozen=True):
     """Uploads in the order of the list, sums by role."""
 
     entries: bytes
@@ -169,7 +174,7 @@ class CertifyOwn(_Wire, frozen=True):
     sums: tuple[CertifiedSum, ...]
 
 
-KINDS: dict[str, tuple[type[Common], type[_Wire]]] = {
+KINDS: dict[str, tuple[type[Common], type[Wire]]] = {
     "enrol": (EnrolCommon, Nothing),
     "draw": (Common, DrawOwn),
     "upload": (AskCommon, UploadOwn),
@@ -179,7 +184,7 @@ KINDS: dict[str, tuple[type[Common], type[_Wire]]] = {
 }
 
 
-class Request(_Wire, frozen=True):
+class Request(Wire, frozen=True):
     """``signature``: the server's, of kind and ``common``."""
 
     kind: str
@@ -191,7 +196,7 @@ class Request(_Wire, frozen=True):
 # -- plaintexts of replies
 
 
-class Drawn(_Wire, frozen=True):
+class Drawn(Wire, frozen=True):
     """A role key with its secret half sealed to each co-holder, by name."""
 
     public: bytes
@@ -199,7 +204,7 @@ class Drawn(_Wire, frozen=True):
     sealed: dict[str, bytes]
 
 
-class Uploaded(_Wire, frozen=True):
+class Uploaded(Wire, frozen=True):
     """``signature``: only where the statistic is certified."""
 
     nonce: bytes
@@ -207,14 +212,14 @@ class Uploaded(_Wire, frozen=True):
     signature: bytes
 
 
-class Answered(_Wire, frozen=True):
+class Answered(Wire, frozen=True):
     """``signature``: only where the statistic is certified."""
 
     numbers: bytes
     signature: bytes
 
 
-class Reply(_Wire, frozen=True):
+class Reply(Wire, frozen=True):
     """``request``: digest of the request. ``code``: why not, or what is missing. ``body``: sealed to the server.
 
     ``enrolment``: of the generation that is asked for; None if the device does not take part in it.
@@ -264,14 +269,17 @@ def decode_list(data: bytes) -> tuple[Entry, ...]:
     return found
 
 
-def parsed(request: bytes) -> tuple[Request, Common, _Wire]:
-    """A request with both of its parts."""
+Kinds = Mapping[str, tuple[type[Common], type[Wire]]]
+
+
+def parsed(request: bytes, kinds: Kinds = KINDS) -> tuple[Request, Common, Wire]:
+    """A request of one of these kinds, with both of its parts."""
     if len(request) > MOST_REQUEST:
         raise Refused("request", f"a request must have at most {MOST_REQUEST} bytes, got {len(request)}")
     found = decode(request, Request, "a request")
-    if found.kind not in KINDS:
-        raise Refused("request", f"a request must be one of {', '.join(KINDS)}, got {found.kind[:40]!r}")
-    common, own = KINDS[found.kind]
+    if found.kind not in kinds:
+        raise Refused("request", f"a request must be one of {', '.join(kinds)}, got {found.kind[:40]!r}")
+    common, own = kinds[found.kind]
     whole = decode(found.common, common, f"what is common of {found.kind}")
     if whole.generation < 0 or whole.generation >= 1 << 63:
         raise Refused("request", "a generation must be a number of 63 bits, got another")
