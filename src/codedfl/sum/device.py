@@ -11,16 +11,15 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 from typing import ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from codedfl.crypto.sealed import KEY_BYTES, SIGNATURE_BYTES, Identity, verify
+from codedfl.crypto.sealed import KEY_BYTES, Identity
 from codedfl.errors import MessageRefused
 from codedfl.sum import wire
+from codedfl.sum.checks import Checks
 from codedfl.sum.keys import (
     NONCE_BYTES,
     ExchangeKey,
@@ -38,26 +37,19 @@ from codedfl.sum.keys import (
     total_text,
     upload_text,
 )
-from codedfl.sum.layout import Layout, Words, product
+from codedfl.sum.layout import Layout, Words
+from codedfl.sum.memory import Generation, InMemory, Memory
+from codedfl.sum.pad_sums import PadSum
 from codedfl.sum.pads import add_pads
 from codedfl.sum.terms import Terms
-from codedfl.sum.wire import Enrolment, Entry, Refused, RoleKey
+from codedfl.sum.wire import Enrolment, Entry, Refused
 from codedfl.typing import RandomBytes
 
 log = logging.getLogger("codedfl.device")
 
 MOST_SECONDS = 60 * 24 * 3600  # a generation lasts no longer than this
 _MOST_TILE_SUMS = 2  # sums of pads that are kept, each as large as an upload
-_MOST_CHECKED = 1 << 16
-
-
-@dataclass(frozen=True)
-class Generation:
-    """What a device keeps of a generation: its number, its root (empty once it is closed) and when it ends."""
-
-    number: int
-    root: bytes
-    not_after: int
+_MOST_SECRETS = 1 << 16
 
 
 class Contract(Protocol):
@@ -75,25 +67,6 @@ class Contract(Protocol):
 
     def words(self, ask: bytes) -> Words:
         """What this device adds up over its frozen rows, noise included. The same ask always has the same words."""
-
-
-class Memory(Protocol):
-    """What a device must not forget. Each call is on the disk when it returns."""
-
-    def generation(self) -> Generation | None:
-        """The newest of this study; None before the first."""
-
-    def keep(self, generation: Generation) -> None:
-        """Instead of the one before, which is deleted."""
-
-    def contribute(self, ask: bytes, pinned: bytes) -> None:
-        """Count the argument and pin the keyed digest of the words; ``Refused`` as budget or rows."""
-
-    def answer(self, ask: bytes, question: bytes) -> None:
-        """Count a direction; ``Refused`` as budget."""
-
-    def closed(self, generation: int, record: Sequence[tuple[bytes, Sequence[str]]]) -> None:
-        """Keep who was in which sum."""
 
 
 class Device:
@@ -133,15 +106,16 @@ class Device:
         """All caches; a reply is the same without them."""
         self._keys: GenerationKeys | None = None
         self._enrolment: Enrolment | None = None
-        self._checked: set[bytes] = set()
+        self._checks = Checks(self._terms, self._now)
         self._secrets: dict[tuple[int, str, bytes, bytes], bytes] = {}
         self._opened: dict[bytes, ExchangeKey] = {}
-        self._sums: OrderedDict[bytes, _PadSum] = OrderedDict()
+        self._sums: OrderedDict[bytes, PadSum] = OrderedDict()
 
     def reply(self, request: bytes) -> bytes:
         """The reply to any bytes at all; what is wrong with them is said by its code, and in this device's log."""
         asked = digest(request)
         self._named: Enrolment | None = None  # of the generation that is asked for, once that is known to go on
+        kind: wire.ReplyKind
         try:
             kind, code, body = self._answered(request, asked)
         except wire.Missing as error:
@@ -154,15 +128,12 @@ class Device:
             kind, code, body = "refused", "request", b""
         return wire.encode(wire.Reply(kind, asked, self._named, code, body))
 
-    def _answered(self, request: bytes, asked: bytes) -> tuple[str, str, bytes]:
+    def _answered(self, request: bytes, asked: bytes) -> tuple[wire.ReplyKind, str, bytes]:
         found, common, own = wire.parsed(request, self.kinds)
         if common.study != self._terms.study:
             raise Refused("study", "the study must be the one approved here, got another")
-        self._once(
-            pack("server", found.signature, found.kind, digest(found.common)),
-            lambda: verify(self._terms.server, request_text(found.kind, found.common), found.signature),
-            "signature",
-        )
+        text = request_text(found.kind, found.common)
+        self._checks.signature("signature", self._terms.server, text, found.signature)
         if isinstance(common, wire.CloseCommon):
             self._close(common)
             return "ok", "", b""
@@ -227,7 +198,7 @@ class Device:
         for member in own.members:
             if self._terms.roles.get(member.name) != role:
                 raise Refused("role", f"a role key must be sealed to holders of its role, got {member.name[:80]!r}")
-            self._check_enrolled(keys.scope, member)
+            self._checks.enrolment(keys.scope, member)
             if member.name != self.name:
                 sealed[member.name] = keys.seal_role_key(role, member.public)
         drawn = keys.role_key(role)
@@ -249,7 +220,7 @@ class Device:
         if len(own.role_keys) != terms.colluders + 1:
             raise Refused("role", f"an upload must have {terms.colluders + 1} role keys, got {len(own.role_keys)}")
         for role, key in enumerate(own.role_keys):
-            self._check_role_key(scope, role, key)
+            self._checks.role_key(scope, role, key)
         words = self._contract.words(common.ask)
         plain = layout.to_bytes(words)
         # Invariant: the nonce is a function of the very bytes that are padded. Other rows, code or rounding have
@@ -275,6 +246,8 @@ class Device:
         """kappa of an owner and a role key: from the owner's own pair, or from that of the role."""
         place = (role, owner, enrolled, public)  # a dishonest drawer may have one key signed for two roles
         if place not in self._secrets:
+            if len(self._secrets) >= _MOST_SECRETS:
+                self._secrets.clear()
             shared = pair.with_public(public if pair.public == enrolled else enrolled)
             self._secrets[place] = kappa(shared, scope, role, owner, enrolled, public)
         return self._secrets[place]
@@ -284,7 +257,7 @@ class Device:
     def _answer(self, keys: GenerationKeys, common: wire.AnswerCommon, own: wire.AnswerOwn) -> bytes:
         role, layout = self._held_role(), self._contract.layout(common.ask)
         label = label_of(self._terms.study, common.ask)
-        self._check_role_key(keys.scope, role, own.role_key)
+        self._checks.role_key(keys.scope, role, own.role_key)
         pair = self._opened_role_key(keys, role, own)
         place = pack(label, common.list, own.role_key.public)
         pads = self._sums.get(place)
@@ -297,7 +270,7 @@ class Device:
                 pad_key(self._secret(keys.scope, role, one.name, one.public, public, pair), label, one.nonce)
                 for one in entries
             ]
-            pads = self._sums[place] = _PadSum(layout, owners)
+            pads = self._sums[place] = PadSum(layout, owners)
             while len(self._sums) > _MOST_TILE_SUMS:
                 self._sums.popitem(last=False)
         if not common.e:
@@ -330,11 +303,11 @@ class Device:
         for one in entries:
             if len(one.nonce) != NONCE_BYTES:
                 raise Refused("list", f"a nonce must have {NONCE_BYTES} bytes, got {len(one.nonce)}")
-            self._check_enrolled(scope, one.enrolment)
+            self._checks.enrolment(scope, one.enrolment)
         return entries
 
     def _product(
-        self, common: wire.AnswerCommon, rows: tuple[int, int], pads: _PadSum, layout: Layout, label: bytes
+        self, common: wire.AnswerCommon, rows: tuple[int, int], pads: PadSum, layout: Layout, label: bytes
     ) -> bytes:
         if layout.certified or not layout.size or len(common.e) != 8 * layout.size * layout.columns:
             raise Refused("request", "e must have the study's shape, and a matrix to be multiplied with")
@@ -362,122 +335,20 @@ class Device:
         total = np.zeros(layout.total_words, dtype=np.uint64)
         for entry, upload in zip(entries, own.uploads, strict=True):
             text = upload_text(label, entry.public, publics, entry.nonce, upload.numbers)
-            self._verify("list", terms.by_name[entry.name].key, text, upload.signature)
+            self._checks.signature("list", terms.by_name[entry.name].key, text, upload.signature)
             total += layout.from_bytes(upload.numbers, layout.total_words)
         for role, one in enumerate(own.sums):
-            self._check_role_key(keys.scope, role, one.role_key)
+            self._checks.role_key(keys.scope, role, one.role_key)
             text = role_sum_text(label, common.list, role, one.role_key.public, one.numbers)
             signers = {name for name, _ in one.signatures}
             # Invariant: z + 1 holders of the role, so one of them at least is honest and has made the sum itself.
             if len(signers) <= terms.colluders or any(terms.roles.get(name) != role for name in signers):
                 raise Refused("role", f"a certified sum must be signed by {terms.colluders + 1} holders of role {role}")
             for name, signature in one.signatures:
-                self._verify("role", terms.by_name[name].key, text, signature)
+                self._checks.signature("role", terms.by_name[name].key, text, signature)
             total -= layout.from_bytes(one.numbers, layout.total_words)
         numbers = layout.to_bytes(total)
         return wire.encode(wire.Answered(numbers, self._identity.sign(total_text(label, common.list, numbers))))
 
-    # -- checks that need not be made twice
 
-    def _check_enrolled(self, scope: Scope, one: Enrolment) -> None:
-        place = pack("enrolment", scope.generation, one.name, one.public, one.not_after, one.signature)
-        if one.not_after <= self._now() or place not in self._checked:
-            self._terms.check_enrolment(scope, one, self._now())
-            self._remember(place)
-
-    def _check_role_key(self, scope: Scope, role: int, key: RoleKey) -> None:
-        place = pack("role key", scope.generation, role, key.drawer, key.public, key.signature)
-        if place not in self._checked:
-            self._terms.check_role_key(scope, role, key)
-            self._remember(place)
-
-    def _once(self, place: bytes, check: Callable[[], None], code: str) -> None:
-        if place in self._checked:
-            return
-        try:
-            check()
-        except MessageRefused as error:
-            raise Refused(code, str(error)) from None
-        self._remember(place)
-
-    def _remember(self, place: bytes) -> None:
-        if len(self._checked) >= _MOST_CHECKED:
-            self._checked.clear()
-        self._checked.add(place)
-
-    @staticmethod
-    def _verify(code: str, key: bytes, text: bytes, signature: bytes) -> None:
-        if len(signature) != SIGNATURE_BYTES:
-            raise Refused(code, f"a signature must have {SIGNATURE_BYTES} bytes, got {len(signature)}")
-        try:
-            verify(key, text, signature)
-        except MessageRefused as error:
-            raise Refused(code, str(error)) from None
-
-
-class _PadSum:
-    """The sum of one pad per listed owner; parts of it are made when they are asked for, and kept."""
-
-    def __init__(self, layout: Layout, keys: list[bytes]) -> None:
-        self._layout, self._keys = layout, keys
-        self._vector: Words | None = None
-        self._tiles: dict[tuple[int, int, int], Words] = {}
-
-    def vector(self) -> Words:
-        if self._vector is None:
-            self._vector = self._made(0, self._layout.vector_words)
-        return self._vector
-
-    def product(self, e: NDArray[np.int64], first: int, last: int) -> list[Words]:
-        """These tile rows of each word plane of the matrix, times e."""
-        layout, found = self._layout, []
-        for plane in range(layout.words):
-            before = layout.vector_words + plane * layout.triangle
-            for a, b, start, stop in layout.needed_tiles(first, last):
-                if (plane, a, b) not in self._tiles:
-                    self._tiles[plane, a, b] = self._made(before + start, stop - start)
-            tiles = {(a, b): words for (p, a, b), words in self._tiles.items() if p == plane}
-            found.append(product(layout.dense(tiles, first, last), e))
-        return found
-
-    def _made(self, first: int, count: int) -> Words:
-        total = np.zeros(count, dtype=np.uint64)
-        add_pads(total, self._keys, self._layout.bits // 8, first)
-        return total
-
-
-class InMemory:
-    """A ``Memory`` that lasts as long as the process: for rehearsals, estimators and tests.
-
-    arguments, directions: how many different ones are allowed; None is any number.
-    """
-
-    def __init__(self, arguments: int | None = None, directions: int | None = None) -> None:
-        self._generation: Generation | None = None
-        self._pinned: dict[bytes, bytes] = {}
-        self._questions: set[bytes] = set()
-        self._arguments, self._directions = arguments, directions
-        self.records: list[tuple[int, Mapping[bytes, Sequence[str]]]] = []
-
-    def generation(self) -> Generation | None:
-        return self._generation
-
-    def keep(self, generation: Generation) -> None:
-        self._generation = generation
-
-    def contribute(self, ask: bytes, pinned: bytes) -> None:
-        if self._pinned.get(ask, pinned) != pinned:
-            raise Refused("rows", "a statistic must have the numbers that it had before")
-        if ask not in self._pinned and self._arguments is not None and len(self._pinned) >= self._arguments:
-            raise Refused("budget", f"arguments must be at most {self._arguments}, got one more")
-        self._pinned[ask] = pinned
-
-    def answer(self, ask: bytes, question: bytes) -> None:
-        del ask
-        if question not in self._questions:
-            if self._directions is not None and len(self._questions) >= self._directions:
-                raise Refused("budget", f"directions must be at most {self._directions}, got one more")
-            self._questions.add(question)
-
-    def closed(self, generation: int, record: Sequence[tuple[bytes, Sequence[str]]]) -> None:
-        self.records.append((generation, dict(record)))
+__all__ = ["Contract", "Device", "Generation", "InMemory", "Memory"]

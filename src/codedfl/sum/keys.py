@@ -132,19 +132,26 @@ class GenerationKeys:
 
     # -- replies
 
+    @lru_cache(maxsize=4)  # noqa: B019 - one server's key, while the generation lasts
+    def _shared_with(self, server: bytes) -> bytes:
+        return self.own.with_public(server)
+
     def seal_reply(self, server: bytes, request: bytes, plaintext: bytes) -> bytes:
         """For the server's key of this generation; the same reply to the same request is sealed to the same bytes."""
         # Invariant: the key depends on the plaintext by ``tag``, so no key and nonce ever seal two plaintexts, also if
         # a clone or a device that was set back answers the same request otherwise.
         tag = self.nonce("codedfl 4 reply", request, plaintext)
-        key = _reply_key(self.scope, self.own.with_public(server), self.own.public, server, request, tag)
+        key = _reply_key(self.scope, self._shared_with(server), self.own.public, server, request, tag)
         return tag + ChaCha20Poly1305(key).encrypt(bytes(12), plaintext, request)
 
 
-def open_reply(scope: Scope, server: ExchangeKey, device: bytes, request: bytes, body: bytes) -> bytes:
-    """What the device with this enrolled key has replied to the request with this digest; anything else is refused."""
+def open_reply(scope: Scope, shared: bytes, device: bytes, server: bytes, request: bytes, body: bytes) -> bytes:
+    """What a device has replied to the request with this digest; anything else is refused.
+
+    shared: the secret of both keys. device, server: their public halves.
+    """
     tag, sealed = body[:NONCE_BYTES], body[NONCE_BYTES:]
-    key = _reply_key(scope, server.with_public(device), device, server.public, request, tag)
+    key = _reply_key(scope, shared, device, server, request, tag)
     try:
         return ChaCha20Poly1305(key).decrypt(bytes(12), sealed, request)
     except InvalidTag:

@@ -1,9 +1,9 @@
 """Integers modulo 2^k, and the order in which the numbers of one statistic are uploaded.
 
-An upload is a row of *words* of k bits (32, 48 or 64): first a vector, of which holders reply with sums, then the upper
-triangle of a symmetric matrix X'X, of which they reply with products. A number too large for one word takes two:
-v = low + 2^40 high with 0 <= low < 2^40. Words are added modulo 2^k, and nothing is ever truncated: a sum that is within
-its limit is read back exactly.
+An upload is a row of *words* of k bits (32, 48 or 64): first a vector, of which holders reply with sums, then the
+upper triangle of a symmetric matrix X'X, of which they reply with products. A number too large for one word takes two:
+v = low + 2^40 high with 0 <= low < 2^40. Words are added modulo 2^k, and nothing is ever truncated: a sum that is
+within its limit is read back exactly.
 
 The triangle stands in tiles of 256 rows and columns, tile by tile, so that some rows of the matrix can be padded,
 summed and multiplied without the rest of it.
@@ -105,7 +105,7 @@ class Layout:
         return -(-self.size // TILE)
 
     def tiles(self) -> Iterator[tuple[int, int, int, int]]:
-        """Row and column of every tile, and where its words of the first plane begin and end, within the matrix part."""
+        """Row and column of each tile, and where its words of the first plane begin and end, within the matrix part."""
         start = 0
         for a in range(self.tile_rows):
             height = len(self._rows_of(a))
@@ -179,7 +179,7 @@ class Layout:
         return found
 
     def dense(self, matrix: dict[tuple[int, int], Words], first: int, last: int) -> Words:
-        """Whole rows of the symmetric matrix: those of tile rows ``first`` to ``last`` - 1, from the tiles they need."""
+        """Rows of the symmetric matrix: those of tile rows ``first`` to ``last`` - 1, from the tiles they need."""
         rows = range(first * TILE, min(self.size, last * TILE))
         found = np.empty((len(rows), self.size), dtype=np.uint64)
         for a in range(first, last):
@@ -259,7 +259,8 @@ def words_from(data: bytes | memoryview, width: int) -> Words:
 
 def product(rows: Words, e: NDArray[np.int64]) -> Words:
     """Rows times e modulo 2^64, whatever k: its low bits are the product modulo 2^k."""
-    return rows @ e.astype(np.uint64, casting="unsafe") if e.dtype != np.uint64 else rows @ e
+    found: Words = rows @ e.astype(np.uint64)
+    return found
 
 
 def _as_words(numbers: NDArray[Any]) -> Words:

@@ -10,9 +10,10 @@ proof).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 from codedfl.crypto.sealed import verify
 from codedfl.errors import InvalidInput, MessageRefused
@@ -132,12 +133,12 @@ class Terms:
             raise Refused("role", f"{key.drawer!r}: {error}") from None
 
     def check_list(self, entries: Sequence[Entry], fixed: Collection[int] = ()) -> None:
-        """Refuse a list that is not strictly ascending, no union of whole groups, too short, or not of ``fixed`` groups.
+        """Refuse a list that is not strictly ascending, not of whole groups, too short, or not of the ``fixed`` groups.
 
         Invariant: strictly ascending, so each owner is in it once: a doubled one would break the proof.
         """
         names = [one.name.encode() for one in entries]
-        if any(first >= second for first, second in zip(names, names[1:], strict=False)):
+        if any(first >= second for first, second in pairwise(names)):
             raise Refused("list", "a list of owners must be strictly ascending by name")
         listed = {one.name for one in entries}
         groups = self.whole_groups(listed)
@@ -149,5 +150,5 @@ class Terms:
             raise Refused("list", "a list of owners must be of the groups that the request fixes")
 
 
-def _sorted(names: Collection[str] | object) -> tuple[str, ...]:
-    return tuple(sorted(names, key=lambda name: name.encode()))  # type: ignore[call-overload, no-any-return]
+def _sorted(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(names, key=str.encode))

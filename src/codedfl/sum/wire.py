@@ -16,15 +16,27 @@ the message is refused before anything else is done with it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
+from codedfl.crypto.sealed import KEY_BYTES, SIGNATURE_BYTES
 from codedfl.errors import MessageRefused
-from codedfl.sum.keys import digest
+from codedfl.sum.keys import NONCE_BYTES, SEALED_KEY_BYTES, digest
 
 MOST_REQUEST = 64 << 20
-_MOST_NAME = 64
+
+# Invariant: sizes and ranges are part of the types, so nothing behind ``decode`` meets a negative number, a name that
+# no roster can have, or a key of another length.
+Natural = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+Key = Annotated[bytes, msgspec.Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]
+Digest = Key
+Signature = Annotated[bytes, msgspec.Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
+MaybeSignature = Annotated[bytes, msgspec.Meta(max_length=SIGNATURE_BYTES)]
+Nonce = Annotated[bytes, msgspec.Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
+SealedKey = Annotated[bytes, msgspec.Meta(max_length=SEALED_KEY_BYTES)]
+ReplyKind = Literal["ok", "missing", "refused"]
 
 
 class Refused(MessageRefused):
@@ -52,20 +64,20 @@ class Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Enrolment(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A device's key A of a generation, signed by its long-term key."""
 
-    name: str
-    public: bytes
-    not_after: int
-    signature: bytes
+    name: Name
+    public: Key
+    not_after: Natural
+    signature: Signature
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One owner of a list: its enrolment, and the nonce of the upload that is meant."""
 
-    name: str
-    public: bytes
-    not_after: int
-    signature: bytes
-    nonce: bytes
+    name: Name
+    public: Key
+    not_after: Natural
+    signature: Signature
+    nonce: Nonce
 
     @property
     def enrolment(self) -> Enrolment:
@@ -75,17 +87,17 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 class RoleKey(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The public half B of a role's key, signed by the holder that drew it; ``drawer_public`` is that one's A."""
 
-    drawer: str
-    drawer_public: bytes
-    public: bytes
-    signature: bytes
+    drawer: Name
+    drawer_public: Key
+    public: Key
+    signature: Signature
 
 
 class CertifiedUpload(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """An upload as its owner signed it, for the role keys of the sums."""
 
     numbers: bytes
-    signature: bytes
+    signature: Signature
 
 
 class CertifiedSum(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -93,7 +105,7 @@ class CertifiedSum(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 
     role_key: RoleKey
     numbers: bytes
-    signatures: tuple[tuple[str, bytes], ...]
+    signatures: tuple[tuple[Name, Signature], ...]
 
 
 # -- what is common to all receivers of a request
@@ -102,15 +114,15 @@ class CertifiedSum(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 class Common(Wire, frozen=True):
     """Study, generation, and the server's X25519 key of the generation, to which replies are sealed."""
 
-    study: bytes
-    generation: int
-    server: bytes
+    study: Digest
+    generation: Natural
+    server: Key
 
 
 class EnrolCommon(Common, frozen=True):
     """``not_after``: seconds since 1970 at which the generation ends by itself."""
 
-    not_after: int
+    not_after: Natural
 
 
 class AskCommon(Common, frozen=True):
@@ -122,20 +134,20 @@ class AskCommon(Common, frozen=True):
 class AnswerCommon(AskCommon, frozen=True):
     """``list``: digest of the list of owners. ``e``: int64, row by row; empty asks for the sum itself."""
 
-    list: bytes
+    list: Digest
     e: bytes
 
 
 class CertifyCommon(AskCommon, frozen=True):
     """``list``: digest of the list of owners."""
 
-    list: bytes
+    list: Digest
 
 
 class CloseCommon(Common, frozen=True):
     """``record``: for each ask (by its digest) whose rows are in the total."""
 
-    record: tuple[tuple[bytes, tuple[str, ...]], ...]
+    record: tuple[tuple[Digest, tuple[Name, ...]], ...]
 
 
 # -- what is for one receiver
@@ -161,8 +173,8 @@ class AnswerOwn(Wire, frozen=True):
     """``rows``: tile rows, first and one past the last. ``entries``: the list itself; empty if it was sent before."""
 
     role_key: RoleKey
-    sealed: bytes
-    rows: tuple[int, int]
+    sealed: SealedKey
+    rows: tuple[Natural, Natural]
     entries: bytes
 
 
@@ -190,33 +202,37 @@ class Request(Wire, frozen=True):
     kind: str
     common: bytes
     own: bytes
-    signature: bytes
+    signature: Signature
 
 
 # -- plaintexts of replies
 
 
+class Closed(Wire, frozen=True):
+    """No fields, and not sealed: the keys are gone."""
+
+
 class Drawn(Wire, frozen=True):
     """A role key with its secret half sealed to each co-holder, by name."""
 
-    public: bytes
-    signature: bytes
-    sealed: dict[str, bytes]
+    public: Key
+    signature: Signature
+    sealed: dict[Name, SealedKey]
 
 
 class Uploaded(Wire, frozen=True):
     """``signature``: only where the statistic is certified."""
 
-    nonce: bytes
+    nonce: Nonce
     numbers: bytes
-    signature: bytes
+    signature: MaybeSignature
 
 
 class Answered(Wire, frozen=True):
     """``signature``: only where the statistic is certified."""
 
     numbers: bytes
-    signature: bytes
+    signature: MaybeSignature
 
 
 class Reply(Wire, frozen=True):
@@ -225,8 +241,8 @@ class Reply(Wire, frozen=True):
     ``enrolment``: of the generation that is asked for; None if the device does not take part in it.
     """
 
-    kind: str
-    request: bytes
+    kind: ReplyKind
+    request: Digest
     enrolment: Enrolment | None
     code: str
     body: bytes
@@ -281,8 +297,6 @@ def parsed(request: bytes, kinds: Kinds = KINDS) -> tuple[Request, Common, Wire]
         raise Refused("request", f"a request must be one of {', '.join(kinds)}, got {found.kind[:40]!r}")
     common, own = kinds[found.kind]
     whole = decode(found.common, common, f"what is common of {found.kind}")
-    if whole.generation < 0 or whole.generation >= 1 << 63:
-        raise Refused("request", "a generation must be a number of 63 bits, got another")
     return found, whole, decode(found.own, own, f"what is its own of {found.kind}")
 
 

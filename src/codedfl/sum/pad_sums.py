@@ -1,0 +1,40 @@
+"""The sum of the pads of one role, as its holders make it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codedfl.sum.layout import Layout, Words, product
+from codedfl.sum.pads import add_pads
+
+
+class PadSum:
+    """The sum of one pad per listed owner; parts of it are made when they are asked for, and kept."""
+
+    def __init__(self, layout: Layout, keys: list[bytes]) -> None:
+        self._layout, self._keys = layout, keys
+        self._vector: Words | None = None
+        self._tiles: dict[tuple[int, int, int], Words] = {}
+
+    def vector(self) -> Words:
+        if self._vector is None:
+            self._vector = self._made(0, self._layout.vector_words)
+        return self._vector
+
+    def product(self, e: NDArray[np.int64], first: int, last: int) -> list[Words]:
+        """These tile rows of each word plane of the matrix, times e."""
+        layout, found = self._layout, []
+        for plane in range(layout.words):
+            before = layout.vector_words + plane * layout.triangle
+            for a, b, start, stop in layout.needed_tiles(first, last):
+                if (plane, a, b) not in self._tiles:
+                    self._tiles[plane, a, b] = self._made(before + start, stop - start)
+            tiles = {(a, b): words for (p, a, b), words in self._tiles.items() if p == plane}
+            found.append(product(layout.dense(tiles, first, last), e))
+        return found
+
+    def _made(self, first: int, count: int) -> Words:
+        total = np.zeros(count, dtype=np.uint64)
+        add_pads(total, self._keys, self._layout.bits // 8, first)
+        return total
