@@ -45,7 +45,6 @@ referee: $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m experiments.bench
-	$(BIN)/python -m experiments.secure_sums
 	$(BIN)/python -m experiments.memory
 	$(BIN)/python -m experiments.spare_answers
 

@@ -24,6 +24,7 @@ from codedfl.sum.known import Known
 log = logging.getLogger("codedfl.server")
 
 _WAIT = 3600.0  # for the first reply, where nothing else is to be done: whoever waits is woken by a reply
+_LEAST = 1e-6  # a clock that adds up floats would never get there by what is left for it
 _MOST_SENT = 1 << 14  # requests whose replies are still known for what they are
 
 
@@ -176,7 +177,7 @@ class Asking:
                 return
             self._see_who_is_here()
             due = min([begun + seconds, *self._advance(open_, now)])
-            for device, reply in self._engine.replies(max(0.0, min(due - now, _WAIT))):
+            for device, reply in self._engine.replies(max(_LEAST, min(due - now, _WAIT))):
                 self._take(device, reply)
 
     def _see_who_is_here(self) -> None:
