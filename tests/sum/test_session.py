@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 
 import numpy as np
 import pytest
@@ -66,24 +65,7 @@ def test_a_product_is_that_of_plain_integers(bits: int, words: int, size: int) -
         assert (np.asarray(session.product(ASK, e), dtype=np.int64) == gram @ e).all()
 
 
-def test_time() -> None:
-    terms = terms_of([[f"a{i}" for i in range(10)]], 1)
-    layout = Layout.of_vector(66, 1000)
-    devices = devices_of(terms, {ASK + bytes([i]): layout for i in range(9)}, lambda name, _: _drawn(name, layout, 10))
-    session = Session(
-        InProcess({name: one.reply for name, one in devices.items()}),
-        MadeUp(terms, {ASK + bytes([i]): layout for i in range(9)}),
-        SERVER,
-        wall=lambda: 0.0,
-    )
-    session.sum(ASK + bytes([0]))
-    begun = time.perf_counter()
-    for i in range(1, 9):
-        session.sum(ASK + bytes([i]))
-    print("per sum", (time.perf_counter() - begun) / 8)
-
-
-def test_certified() -> None:
+def test_a_certified_total_is_that_of_plain_integers_and_a_closed_generation_has_no_keys() -> None:
     terms = terms_of([["a", "b", "c", "d", "e", "f"]], 1)
     layout = Layout.of_vector(4, 1000, certified=True)
     devices = devices_of(terms, {ASK: layout}, lambda name, _: _drawn(name, layout, 10))

@@ -19,7 +19,6 @@ import numpy as np
 from codedfl.crypto.sealed import KEY_BYTES, Identity
 from codedfl.errors import MessageRefused
 from codedfl.sum import wire
-from codedfl.sum.checks import Checks
 from codedfl.sum.keys import (
     NONCE_BYTES,
     ExchangeKey,
@@ -41,6 +40,7 @@ from codedfl.sum.layout import Layout, Words
 from codedfl.sum.memory import Generation, InMemory, Memory
 from codedfl.sum.pad_sums import PadSum
 from codedfl.sum.pads import add_pads
+from codedfl.sum.signatures import check_signature
 from codedfl.sum.terms import Terms
 from codedfl.sum.wire import Enrolment, Entry, Refused
 from codedfl.typing import RandomBytes
@@ -106,7 +106,6 @@ class Device:
         """All caches; a reply is the same without them."""
         self._keys: GenerationKeys | None = None
         self._enrolment: Enrolment | None = None
-        self._checks = Checks(self._terms, self._now)
         self._secrets: dict[tuple[int, str, bytes, bytes], bytes] = {}
         self._opened: dict[bytes, ExchangeKey] = {}
         self._sums: OrderedDict[bytes, PadSum] = OrderedDict()
@@ -133,7 +132,7 @@ class Device:
         if common.study != self._terms.study:
             raise Refused("study", "the study must be the one approved here, got another")
         text = request_text(found.kind, found.common)
-        self._checks.signature("signature", self._terms.server, text, found.signature)
+        check_signature("signature", self._terms.server, text, found.signature)
         if isinstance(common, wire.CloseCommon):
             self._close(common)
             return "ok", "", b""
@@ -198,7 +197,7 @@ class Device:
         for member in own.members:
             if self._terms.roles.get(member.name) != role:
                 raise Refused("role", f"a role key must be sealed to holders of its role, got {member.name[:80]!r}")
-            self._checks.enrolment(keys.scope, member)
+            self._terms.check_enrolment(keys.scope, member, self._now())
             if member.name != self.name:
                 sealed[member.name] = keys.seal_role_key(role, member.public)
         drawn = keys.role_key(role)
@@ -220,7 +219,7 @@ class Device:
         if len(own.role_keys) != terms.colluders + 1:
             raise Refused("role", f"an upload must have {terms.colluders + 1} role keys, got {len(own.role_keys)}")
         for role, key in enumerate(own.role_keys):
-            self._checks.role_key(scope, role, key)
+            self._terms.check_role_key(scope, role, key)
         words = self._contract.words(common.ask)
         plain = layout.to_bytes(words)
         # Invariant: the nonce is a function of the very bytes that are padded. Other rows, code or rounding have
@@ -257,7 +256,7 @@ class Device:
     def _answer(self, keys: GenerationKeys, common: wire.AnswerCommon, own: wire.AnswerOwn) -> bytes:
         role, layout = self._held_role(), self._contract.layout(common.ask)
         label = label_of(self._terms.study, common.ask)
-        self._checks.role_key(keys.scope, role, own.role_key)
+        self._terms.check_role_key(keys.scope, role, own.role_key)
         pair = self._opened_role_key(keys, role, own)
         place = pack(label, common.list, own.role_key.public)
         pads = self._sums.get(place)
@@ -303,7 +302,7 @@ class Device:
         for one in entries:
             if len(one.nonce) != NONCE_BYTES:
                 raise Refused("list", f"a nonce must have {NONCE_BYTES} bytes, got {len(one.nonce)}")
-            self._checks.enrolment(scope, one.enrolment)
+            self._terms.check_enrolment(scope, one.enrolment, self._now())
         return entries
 
     def _product(
@@ -335,17 +334,17 @@ class Device:
         total = np.zeros(layout.total_words, dtype=np.uint64)
         for entry, upload in zip(entries, own.uploads, strict=True):
             text = upload_text(label, entry.public, publics, entry.nonce, upload.numbers)
-            self._checks.signature("list", terms.by_name[entry.name].key, text, upload.signature)
+            check_signature("list", terms.by_name[entry.name].key, text, upload.signature)
             total += layout.from_bytes(upload.numbers, layout.total_words)
         for role, one in enumerate(own.sums):
-            self._checks.role_key(keys.scope, role, one.role_key)
+            self._terms.check_role_key(keys.scope, role, one.role_key)
             text = role_sum_text(label, common.list, role, one.role_key.public, one.numbers)
             signers = {name for name, _ in one.signatures}
             # Invariant: z + 1 holders of the role, so one of them at least is honest and has made the sum itself.
             if len(signers) <= terms.colluders or any(terms.roles.get(name) != role for name in signers):
                 raise Refused("role", f"a certified sum must be signed by {terms.colluders + 1} holders of role {role}")
             for name, signature in one.signatures:
-                self._checks.signature("role", terms.by_name[name].key, text, signature)
+                check_signature("role", terms.by_name[name].key, text, signature)
             total -= layout.from_bytes(one.numbers, layout.total_words)
         numbers = layout.to_bytes(total)
         return wire.encode(wire.Answered(numbers, self._identity.sign(total_text(label, common.list, numbers))))

@@ -173,6 +173,12 @@ class Answer(Goal):
             return sealed
         return None if drawn.lost or drawn.role_key.drawer in self.out else b""
 
+    def _unsealed(self, first: str) -> list[str]:
+        """Whom the drawer has to seal its key to now: all who may be asked at once, so that it is one request."""
+        able = [name for name in self.candidates if name in self.known.enrolled and self.may_help(name)]
+        wanted = [name for name in able if name != self.role_key.drawer and not self._sealed_by(name)]
+        return wanted if self._question.eager else [first, *wanted[: self._question.needed]]
+
     def _cannot_open(self, name: str) -> bool:
         unsealed = name != self.role_key.drawer and not self._sealed_by(name)
         return self.out.get(name) == "role" or (unsealed and name in self.known.enrolled)
@@ -184,7 +190,7 @@ class Answer(Goal):
         if not sealed and candidate != drawer:  # enrolled after the key was drawn: its drawer seals it
             if drawer not in self.known.enrolled:
                 return self.enrolling(drawer)
-            return Sending(drawer, self.known.draw_request(self.role), wire.Drawn)
+            return Sending(drawer, self.known.draw_request(self.role, self._unsealed(candidate)), wire.Drawn)
         known = self._question.eager and candidate not in self._without and candidate in self.known.latency
         own = wire.AnswerOwn(self.role_key, sealed, self.rows, b"" if known else self._question.entries)
         return Sending(candidate, self.known.request("answer", self._question.common, own), wire.Answered)

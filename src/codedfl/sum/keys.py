@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -34,11 +34,11 @@ def pack(*parts: bytes | str | int) -> bytes:
     >>> pack("ab").hex()
     '00000000000000026162'
     """
-    found = bytearray()
+    found = []
     for part in parts:
         data = part if isinstance(part, bytes) else part.encode() if isinstance(part, str) else part.to_bytes(8, "big")
-        found += len(data).to_bytes(8, "big") + data
-    return bytes(found)
+        found += [len(data).to_bytes(8, "big"), data]
+    return b"".join(found)
 
 
 def digest(data: bytes) -> bytes:
@@ -89,6 +89,8 @@ class GenerationKeys:
 
     scope: Scope
     root: bytes = field(repr=False)
+    _drawn: dict[int, ExchangeKey] = field(default_factory=dict, repr=False, compare=False)  # caches
+    _shared: dict[bytes, bytes] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def own(self) -> ExchangeKey:
@@ -99,10 +101,12 @@ class GenerationKeys:
     def _siv(self) -> bytes:
         return derive(self.root, "codedfl 4 siv", self.scope.study, self.scope.generation)
 
-    @lru_cache(maxsize=4)  # noqa: B019 - one role in practice, and keys live as long as their generation
     def role_key(self, role: int) -> ExchangeKey:
         """(b, B), if this device draws the key of its role."""
-        return ExchangeKey(derive(self.root, "codedfl 4 role key", self.scope.study, self.scope.generation, role))
+        if self._drawn.get(role) is None:
+            secret = derive(self.root, "codedfl 4 role key", self.scope.study, self.scope.generation, role)
+            self._drawn[role] = ExchangeKey(secret)
+        return self._drawn[role]
 
     def nonce(self, *bound: bytes | str | int) -> bytes:
         """A nonce that is another one whenever anything of ``bound`` is: no memory is needed to use it once."""
@@ -132,9 +136,11 @@ class GenerationKeys:
 
     # -- replies
 
-    @lru_cache(maxsize=4)  # noqa: B019 - one server's key, while the generation lasts
     def _shared_with(self, server: bytes) -> bytes:
-        return self.own.with_public(server)
+        if server not in self._shared:
+            self._shared.clear()  # one key of the server's lasts as long as the generation
+            self._shared[server] = self.own.with_public(server)
+        return self._shared[server]
 
     def seal_reply(self, server: bytes, request: bytes, plaintext: bytes) -> bytes:
         """For the server's key of this generation; the same reply to the same request is sealed to the same bytes."""

@@ -6,7 +6,7 @@ store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -20,6 +20,7 @@ from codedfl.sum.terms import Terms
 from codedfl.sum.wire import Enrolment, RoleKey
 from codedfl.typing import RandomBytes
 
+_SEALED_TO = 4  # holders, and two more for each colluder, who are given a role's key when it is drawn
 _FINAL = ("study", "signature", "generation")  # a device that says so takes part in nothing
 
 
@@ -218,8 +219,10 @@ class Known:
     def enrol_request(self) -> bytes:
         return self.request("enrol", wire.EnrolCommon(*self.ids, self.not_after), wire.Nothing())
 
-    def draw_request(self, role: int) -> bytes:
-        members = tuple(self.enrolled[name] for name in self.terms.holders_of(role) if name in self.enrolled)
+    def draw_request(self, role: int, wanting: Collection[str] = ()) -> bytes:
+        """For ``wanting`` and a few more, so that a role outlives its drawer: for sums few are ever asked."""
+        first = [name for name in self.drawers(role) if name not in wanting][: 2 * self.terms.colluders + _SEALED_TO]
+        members = tuple(self.enrolled[name] for name in sorted({*first, *wanting}))
         return self.request("draw", wire.Common(*self.ids), wire.DrawOwn(members))
 
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
-from codedfl.crypto.sealed import verify
-from codedfl.errors import InvalidInput, MessageRefused
+from codedfl.errors import InvalidInput
 from codedfl.sum.keys import Scope, enrolment_text, role_key_text
+from codedfl.sum.signatures import check_signature
 from codedfl.sum.wire import Enrolment, Entry, Refused, RoleKey
 
 
@@ -98,7 +98,7 @@ class Terms:
         """In the order in which roles are dealt out."""
         return tuple(name for name, held in self.roles.items() if held == role)
 
-    @property
+    @cached_property
     def owners(self) -> frozenset[str]:
         return frozenset(one.name for one in self.participants if one.group is not None)
 
@@ -116,10 +116,7 @@ class Terms:
             raise Refused("list", f"every participant must be on the roster, got {one.name[:80]!r}")
         if not 0 <= one.not_after < 1 << 63 or one.not_after <= now:
             raise Refused("list", f"the enrolment of {one.name!r} must not have expired")
-        try:
-            verify(member.key, enrolment_text(scope, one.not_after, one.public), one.signature)
-        except MessageRefused as error:
-            raise Refused("list", f"{one.name!r}: {error}") from None
+        check_signature("list", member.key, enrolment_text(scope, one.not_after, one.public), one.signature)
 
     def check_role_key(self, scope: Scope, role: int, key: RoleKey) -> None:
         """Refuse a role key that no holder of the role has signed."""
@@ -127,10 +124,8 @@ class Terms:
             raise Refused(
                 "role", f"the key of role {role} must be drawn by one of its holders, got {key.drawer[:80]!r}"
             )
-        try:
-            verify(self.by_name[key.drawer].key, role_key_text(scope, role, key.public), key.signature)
-        except MessageRefused as error:
-            raise Refused("role", f"{key.drawer!r}: {error}") from None
+        drawer = self.by_name[key.drawer].key
+        check_signature("role", drawer, role_key_text(scope, role, key.public), key.signature)
 
     def check_list(self, entries: Sequence[Entry], fixed: Collection[int] = ()) -> None:
         """Refuse a list that is not strictly ascending, not of whole groups, too short, or not of the ``fixed`` groups.

@@ -148,7 +148,7 @@ class CodedDevice(Device):
         if tuple(one.name for one in members) != study.names or digest(wire.encode(tuple(members))) != wanted:
             raise Refused("list", "the members must be the devices of the study, in their order")
         for i in {*study.receivers(self._place), *study.senders(self._place)}:
-            self._checks.enrolment(scope, members[i])
+            self._terms.check_enrolment(scope, members[i], self._now())
 
     def _put(self, keys: GenerationKeys, common: wire.ListCommon, own: wire.PutOwn) -> None:
         found = self._sum(keys, common, own.list)
