@@ -6,7 +6,6 @@ that forgets can be asked again.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from codedfl.contract.ledger import Approval, Ledger
+from codedfl.contract.ledger_base import LedgerBase
 from codedfl.contract.snapshot import RowTags, Snapshot
 from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.errors import InvalidInput
@@ -32,6 +32,7 @@ class DeviceFolder:
     def __init__(self, path: Path, rows_key: bytes = b"") -> None:
         """``rows_key`` keys the hashes of rows. Rehearsals give one, to be repeatable; a device draws its own."""
         self.path = path
+        self.base = LedgerBase(path)
         self._rows_key = rows_key
 
     @classmethod
@@ -48,38 +49,43 @@ class DeviceFolder:
         with_rows: with the tags of all rows, which only an approval needs. Where an exception ends the block, nothing
         is saved.
         """
-        make_private_folder(self.path)
-        handle = os.open(self.path / "ledger.lock", os.O_WRONLY | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            ledger = self._load(with_rows)
-            known, before = set(ledger.rows), len(ledger)
+        self._take_former()
+        with self.base.ledger() as ledger:
+            if with_rows:
+                self._load_rows(ledger)
+            known = set(ledger.rows)
             yield ledger
             for digest in ledger.rows.keys() - known:  # before the entry that needs them
                 self._write("rows", digest, ledger.rows[digest].encode())
-            if len(ledger) != before:
-                write_private(self.path / "ledger", [ledger.encode()])
-                sync_folder(self.path)
-        finally:
-            os.close(handle)
 
-    def _load(self, with_rows: bool) -> Ledger:
-        former = self.path.with_name("ledger")  # where 0.2 had it
-        if former.is_file():
+    def _take_former(self) -> None:
+        """The ledger of 0.3 goes on counting: it is read into the new one, once."""
+        oldest, former = self.path.with_name("ledger"), self.path / "ledger"
+        if oldest.is_file():  # where 0.2 had it
             raise InvalidInput(
-                f"the device's folder must have no ledger of codedfl 0.2, got {str(former)!r}: what it counted cannot"
+                f"the device's folder must have no ledger of codedfl 0.2, got {str(oldest)!r}: what it counted cannot"
                 " be compared with studies; move it away once only rows that are not in it, or studies with noise, are"
                 " approved here"
             )
-        data = self._read(self.path / "ledger")
-        ledger = Ledger() if data is None else Ledger.decode(data)
-        if with_rows:
-            for one in ledger.approvals:
-                tags = self._read(self._place("rows", one.digest))
-                if tags is None:
-                    raise InvalidInput(f"the rows' tags of every approval must be there, got none of {one.name!r}")
-                ledger.rows[one.digest] = RowTags.decode(tags)
-        return ledger
+        data = self._read(former)
+        if data is None:
+            return
+        old = Ledger.of_former(data)
+        with self.base.ledger() as ledger:
+            for approval in old.approvals:
+                if ledger.approval(approval.digest) is None:
+                    ledger.approvals.append(approval)
+            ledger.contributions += [one for one in old.contributions if one not in ledger.contributions]
+            ledger.questions += [one for one in old.questions if one not in ledger.questions]
+        os.replace(former, self.path / "ledger-of-0.3")
+        sync_folder(self.path)
+
+    def _load_rows(self, ledger: Ledger) -> None:
+        for one in ledger.approvals:
+            tags = self._read(self._place("rows", one.digest))
+            if tags is None:
+                raise InvalidInput(f"the rows' tags of every approval must be there, got none of {one.name!r}")
+            ledger.rows[one.digest] = RowTags.decode(tags)
 
     def rows_key(self) -> bytes:
         """The key of the hashes of rows: random, made once, and kept when the device's own key is renewed."""

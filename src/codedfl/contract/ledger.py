@@ -9,18 +9,19 @@ says when.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from codedfl.contract.row_rule import row_objection
-from codedfl.contract.snapshot import RowTags, as_saved
-from codedfl.contract.study import Study
-from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.protocol.messages import check_types, pack_list, unpack_list
+import msgspec
 
-FORMAT = "codedfl-ledger-1"
-_MOST = 1 << 22
+from codedfl.contract.row_rule import row_objection
+from codedfl.contract.snapshot import RowTags
+from codedfl.contract.study import Study
+from codedfl.errors import InvalidInput
+
+FORMAT = "codedfl-ledger-1"  # of 0.3
+_OTHER_NUMBERS = "a statistic must have the numbers that it had before: data, code or rounding have changed"
 _COARSER = ("cells", "gram")  # whatever a server merges for these, it gets sums of what they are without
 
 
@@ -73,18 +74,17 @@ class Approval:
 
 @dataclass(frozen=True)
 class Contribution:
-    """That this device gave its part of a total: of which study and statistic, for which argument, in which run.
+    """That this device uploaded its part of a sum: of which study and statistic, for which argument.
 
-    It is recorded when the device joins a run, before anything leaves. A run that ended without a total, or whose total
-    is over other pods, is recorded too: what may have left counts as what did.
+    It is recorded before anything leaves; what may have left counts as what did.
 
-    argument: the digest of the request.
+    argument: the digest of the request. pinned: the keyed digest of the numbers: others are never uploaded for it.
     """
 
     digest: bytes
     statistic: str
     argument: bytes
-    run: bytes
+    pinned: bytes
     when: str
 
 
@@ -229,12 +229,16 @@ class Ledger:
             " asked for before it may ask for again, anything else needs a new edition of the study"
         )
 
-    def contribute(self, study: Study, ask: Asked, run: bytes, when: str) -> None:
-        """Record a contribution; it must be on the disk before anything leaves."""
-        new = Contribution(study.digest(), ask.statistic, ask.digest(study), run, when)
-        known = {(one.digest, one.argument, one.run) for one in self.contributions}
-        if (new.digest, new.argument, new.run) not in known:
-            self.contributions.append(new)
+    def contribute(self, study: Study, ask: Asked, pinned: bytes, when: str) -> str:
+        """Record an upload; returns why it must not leave, or "" if it may once this is on the disk."""
+        digest, argument = study.digest(), ask.digest(study)
+        known = next((one for one in self.contributions if (one.digest, one.argument) == (digest, argument)), None)
+        if known is not None:
+            return "" if known.pinned in (pinned, b"") else _OTHER_NUMBERS
+        if objection := self.may_contribute(study, ask):
+            return objection
+        self.contributions.append(Contribution(digest, ask.statistic, argument, pinned, when))
+        return ""
 
     def may_answer(self, study: Study, question: bytes) -> str:
         """Why a question (the digest of an e) must not be answered; empty when it may.
@@ -252,51 +256,47 @@ class Ledger:
         if (entry := (study.digest(), question)) not in self.questions:
             self.questions.append(entry)
 
-    # -- as bytes, for the disk; the tags of rows are kept apart
-
-    def encode(self) -> bytes:
-        """Approvals, contributions and questions, without the rows' tags."""
-        approvals = [
-            [
-                *(a.digest, a.name, a.edition, a.who, a.when, sorted(a.pod), list(a.statistics)),
-                *([] if a.rho is None else [a.rho], a.width, a.rows, a.held_out, a.target, list(a.time_grid)),
-            ]
-            for a in self.approvals
-        ]
-        given = [[c.digest, c.statistic, c.argument, c.run, c.when] for c in self.contributions]
-        return pack_list([FORMAT, approvals, given, [list(one) for one in self.questions]])
+    # -- the file of 0.3
 
     @classmethod
-    def decode(cls, data: bytes, rows: Mapping[bytes, RowTags] | None = None) -> Ledger:
-        """What ``encode`` made; anything else is refused.
+    def of_former(cls, data: bytes) -> Ledger:
+        """The ledger file of 0.3; anything else is refused. What it counts goes on counting.
 
-        >>> Ledger.decode(Ledger().encode())
-        <Ledger of 0 approvals, 0 contributions>
+        >>> Ledger.of_former(b"")
+        Traceback (most recent call last):
+        ...
+        codedfl.errors.InvalidInput: the ledger of 0.3 must be one that codedfl 0.3 wrote: it was damaged
         """
-        with as_saved("the ledger"):
-            fields = unpack_list(data, "a ledger", depth=4, most=_MOST)
-            said, approvals, given, asked = check_types(fields, (str, list, list, list), "a ledger")
+        try:
+            said, approvals, given, asked = msgspec.msgpack.decode(data)
             if said != FORMAT:
-                raise MessageRefused(f"its format must be {FORMAT}")
-            contributions = [Contribution(*_checked(one, (bytes, str, bytes, bytes, str))) for one in given]
-            questions = [(digest, one) for digest, one in (_checked(pair, (bytes, bytes)) for pair in asked)]
-            return cls([_approval(one) for one in approvals], contributions, questions, rows)
+                raise ValueError(said)
+            contributions = [
+                Contribution(digest, name, argument, b"", when) for digest, name, argument, _, when in given
+            ]
+            known = {(one.digest, one.argument): one for one in contributions}
+            return cls([_former_approval(one) for one in approvals], known.values(), [(a, b) for a, b in asked])
+        except (ValueError, TypeError, msgspec.MsgspecError):
+            raise InvalidInput("the ledger of 0.3 must be one that codedfl 0.3 wrote: it was damaged") from None
 
 
-def _checked(fields: Any, types: tuple[type, ...]) -> list[Any]:
-    if not isinstance(fields, list):
-        raise MessageRefused("an entry must be a list")
-    return check_types(fields, types, "an entry")
-
-
-def _approval(fields: Any) -> Approval:
-    types = (bytes, str, int, str, str, list, list, list, int, int, int, str, list)
-    digest, name, edition, who, when, pod, statistics, rho, width, *last = _checked(fields, types)
+def _former_approval(fields: Sequence[Any]) -> Approval:
+    digest, name, edition, who, when, pod, statistics, rho, width, *last = fields
     rows, held_out, target, grid = last
-    for texts in (pod, statistics):
-        _checked(texts, (str,) * len(texts))
-    _checked(rho, (float,) * min(len(rho), 1))
-    _checked(grid, (float,) * len(grid))
     cost = rho[0] if rho else None
-    numbers = (width, rows, held_out, target, tuple(grid))
-    return Approval(digest, name, edition, who, when, frozenset(pod), tuple(statistics), cost, *numbers)
+    found = Approval(
+        digest,
+        name,
+        edition,
+        who,
+        when,
+        frozenset(pod),
+        tuple(statistics),
+        cost,
+        width,
+        rows,
+        held_out,
+        target,
+        tuple(grid),
+    )
+    return msgspec.convert(msgspec.to_builtins(found), Approval)  # checks the types

@@ -19,9 +19,9 @@ from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.data.canonical import canonical_digest
 from codedfl.errors import InvalidInput
 from codedfl.files import write_text
-from codedfl.protocol.messages import MAX_NAME, name_length
 
 FORMAT = "codedfl-roster-1"
+_MOST_NAME = 64  # bytes
 _LARGEST = 1 << 22
 _MOST_PODS = 1 << 16
 
@@ -40,9 +40,13 @@ class Member:
     helper: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= name_length(self.name) <= MAX_NAME or not self.name.isprintable() or self.name != self.name.strip():
+        if (
+            not 1 <= len(self.name.encode(errors="replace")) <= _MOST_NAME
+            or not self.name.isprintable()
+            or self.name != self.name.strip()
+        ):
             raise InvalidInput(
-                f"a name on the roster must have 1 to {MAX_NAME} printable bytes, got {self.name[:80]!r}"
+                f"a name on the roster must have 1 to {_MOST_NAME} printable bytes, got {self.name[:80]!r}"
             )
         if len(self.key) != KEY_BYTES:
             raise InvalidInput(f"key of {self.name!r} must have {KEY_BYTES} bytes, got {len(self.key)}")

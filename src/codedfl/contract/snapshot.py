@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,7 +22,6 @@ from codedfl.data.columns import as_texts
 from codedfl.data.recipe import Clipped
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.protocol.messages import check_types, pack_list, unpack_list
 from codedfl.typing import Integers, Rows
 
 FORMAT = "codedfl-snapshot-1"
@@ -39,7 +39,7 @@ def as_saved(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except MessageRefused as error:
+    except (MessageRefused, msgspec.MsgspecError, ValueError) as error:
         raise InvalidInput(f"{what} must be as it was saved, got something else ({error})") from None
 
 
@@ -80,16 +80,16 @@ class Snapshot:
     def encode(self) -> bytes:
         arrays = (self.codes.astype("<i8"), self.target.astype("<i8"), self.held_out.astype("u1"))
         counts = [int(one) for one in (*self.clipped.columns, self.clipped.targets, self.left_out)]
-        return pack_list([FORMAT, self.study, *self.codes.shape, *(one.tobytes() for one in arrays), counts])
+        return msgspec.msgpack.encode(
+            [FORMAT, self.study, *self.codes.shape, *(one.tobytes() for one in arrays), counts]
+        )
 
     @classmethod
     def decode(cls, data: bytes) -> Snapshot:
         """What ``encode`` made; anything else is refused."""
         with as_saved("a snapshot"):
-            fields = unpack_list(data, "a snapshot", depth=2, most=1 << 15)
-            types = (str, bytes, int, int, bytes, bytes, bytes, list)
-            said, study, n, width, codes, target, held_out, counts = check_types(fields, types, "a snapshot")
-            check_types(counts, (int,) * len(counts), "a snapshot's counts")
+            types = tuple[str, bytes, int, int, bytes, bytes, bytes, list[int]]
+            said, study, n, width, codes, target, held_out, counts = msgspec.msgpack.decode(data, type=types)
             lengths = (len(codes), len(target), len(held_out))
             if said != FORMAT or lengths != (8 * n * width, 8 * n, n) or min(n, width) < 0 or len(counts) < 2:
                 raise MessageRefused("the sizes do not fit")
@@ -202,16 +202,14 @@ class RowTags:
     def encode(self) -> bytes:
         arrays = [one.astype("<u8").tobytes() for one in (self.raw, self.used, self.told, self.ids)]
         held_out = self.held_out.astype("u1").tobytes()
-        return pack_list([list(self.columns), self.id, *arrays, held_out, self.sums_held_out])
+        return msgspec.msgpack.encode([list(self.columns), self.id, *arrays, held_out, self.sums_held_out])
 
     @classmethod
     def decode(cls, data: bytes) -> RowTags:
         """What ``encode`` made; anything else is refused."""
         with as_saved("the tags of rows"):
-            fields = unpack_list(data, "row tags", depth=2, most=1 << 15)
-            types = (list, str, bytes, bytes, bytes, bytes, bytes, bool)
-            columns, name, *values, ids, held_out, sums = check_types(fields, types, "row tags")
-            check_types(columns, (str,) * len(columns), "row tags")
+            types = tuple[list[str], str, bytes, bytes, bytes, bytes, bytes, bool]
+            columns, name, *values, ids, held_out, sums = msgspec.msgpack.decode(data, type=types)
             n = len(held_out)
             if len(ids) != 8 * n or {len(one) for one in values} != {8 * n * len(columns)}:
                 raise MessageRefused("the sizes do not fit")

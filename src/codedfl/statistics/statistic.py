@@ -294,9 +294,17 @@ def contribution(study: Study, ask: Ask, rows: Snapshot) -> Wholes:
     --------
     See ``codedfl.analyses.study_analysis.conduct``, whose example adds up contributions.
     """
-    if ask.merged:
-        rows = replace(rows, codes=recoded(study, rows.codes, ask.merged))
-    return statistic_of(study, ask).vector(rows)
+    return statistic_of(study, ask).vector(recoded_rows(study, ask, rows))
+
+
+def recoded_rows(study: Study, ask: Ask, rows: Snapshot) -> Snapshot:
+    """The rows with the levels merged that a request merges; the rows themselves where it merges none.
+
+    Examples
+    --------
+    See ``codedfl.device.approved``, whose devices do so with their frozen rows.
+    """
+    return replace(rows, codes=recoded(study, rows.codes, ask.merged)) if ask.merged else rows
 
 
 def _merged_of(found: Merged, study: Study) -> Merged:
