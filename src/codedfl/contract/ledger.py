@@ -271,9 +271,7 @@ class Ledger:
             said, approvals, given, asked = msgspec.msgpack.decode(data)
             if said != FORMAT:
                 raise ValueError(said)
-            contributions = [
-                Contribution(digest, name, argument, b"", when) for digest, name, argument, _, when in given
-            ]
+            contributions = (Contribution(study, name, argument, b"", when) for study, name, argument, _, when in given)
             known = {(one.digest, one.argument): one for one in contributions}
             return cls([_former_approval(one) for one in approvals], known.values(), [(a, b) for a, b in asked])
         except (ValueError, TypeError, msgspec.MsgspecError):
@@ -283,20 +281,6 @@ class Ledger:
 def _former_approval(fields: Sequence[Any]) -> Approval:
     digest, name, edition, who, when, pod, statistics, rho, width, *last = fields
     rows, held_out, target, grid = last
-    cost = rho[0] if rho else None
-    found = Approval(
-        digest,
-        name,
-        edition,
-        who,
-        when,
-        frozenset(pod),
-        tuple(statistics),
-        cost,
-        width,
-        rows,
-        held_out,
-        target,
-        tuple(grid),
-    )
+    numbers = (rho[0] if rho else None, width, rows, held_out, target, tuple(grid))
+    found = Approval(digest, name, edition, who, when, frozenset(pod), tuple(statistics), *numbers)
     return msgspec.convert(msgspec.to_builtins(found), Approval)  # checks the types

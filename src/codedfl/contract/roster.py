@@ -40,11 +40,8 @@ class Member:
     helper: bool = False
 
     def __post_init__(self) -> None:
-        if (
-            not 1 <= len(self.name.encode(errors="replace")) <= _MOST_NAME
-            or not self.name.isprintable()
-            or self.name != self.name.strip()
-        ):
+        length = len(self.name.encode(errors="replace"))
+        if not 1 <= length <= _MOST_NAME or not self.name.isprintable() or self.name != self.name.strip():
             raise InvalidInput(
                 f"a name on the roster must have 1 to {_MOST_NAME} printable bytes, got {self.name[:80]!r}"
             )

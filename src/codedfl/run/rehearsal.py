@@ -1,14 +1,14 @@
 """A study on tables of this machine, by the real protocol in virtual time: what a federation would make of them.
 
-The rehearsal is the run: the same analyses ask for the same totals, of parties on the same terms, with the rows that an
-approval would freeze. Only the driver differs, so the findings are the same bit for bit, whoever straggles.
+The rehearsal is the run: the same analyses ask for the same sums, of the same devices, with the rows that an approval
+would freeze. Only the engine differs, so the findings are the same bit for bit, whoever straggles.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import nullcontext
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,25 +16,31 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from codedfl.analyses.driving import drive
-from codedfl.analyses.study_analysis import Answer, StudyFindings
-from codedfl.analyses.study_plan import StudyRun, too_few
+from codedfl.analyses.study_analysis import StudyFindings
+from codedfl.analyses.summing import StudyTotals, too_few
 from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.ledger import Approval
+from codedfl.contract.ledger_base import LedgerBase
 from codedfl.contract.policy import Policy
 from codedfl.contract.roster import Roster
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.crypto.sealed import Identity
 from codedfl.data.tables import ENDINGS, RawTable, read_file, table_files
+from codedfl.device.approved import ApprovedStudy, LedgerMemory
+from codedfl.engines.virtual_time import Delay, VirtualTime
 from codedfl.errors import InvalidInput, NotEnoughDevices
-from codedfl.protocol.device import Device
-from codedfl.protocol.schemes.role_keys import RoleKeys
-from codedfl.protocol.server import Server
-from codedfl.run.event_log import Begun, Clock, begun
-from codedfl.run.virtual_time import AlikeDevices, MakeTiming, RunShape, run_in_virtual_time
-from codedfl.run.virtual_watch import VirtualWatch
-from codedfl.solve.whole_total import TakesTotal
-from codedfl.statistics.statistic import Ask
+from codedfl.report.event_log import Clock
+from codedfl.report.run_watch import RunWatch, begun_study
+from codedfl.statistics.study_sums import StudySums
+from codedfl.sum.device import Device
+from codedfl.sum.session import Session
+from codedfl.sum.store import Store
+from codedfl.sum.wire import kind_of
+
+MakeDelay = Callable[[StudySums, np.random.Generator], Delay]
+"""How long each reply takes, in a study on a fleet."""
 
 
 def read_folder(folder: Path) -> dict[str, RawTable]:
@@ -61,9 +67,15 @@ def rehearsal_key(name: str) -> bytes:
     return hashlib.sha256(f"codedfl rehearsal {name}".encode()).digest()
 
 
+def alike_devices(sums: StudySums, rng: np.random.Generator) -> Delay:
+    """Devices that are all alike: each reply takes half a second to one and a half. Who is first is chance."""
+    del sums
+    return lambda _device, _request, _reply: float(rng.uniform(0.5, 1.5))
+
+
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
-    """What was found, how many virtual seconds the totals took together, and in how many epochs."""
+    """What was found, how many virtual seconds the sums took together, and how many exchanges."""
 
     findings: StudyFindings
     seconds: float
@@ -77,7 +89,7 @@ def made_up_roster(study: Study, names: Iterable[str], helpers: Iterable[str] = 
 
 
 class Rehearsed:
-    """A study with made-up keys and the rows of real tables, ready to be asked for totals.
+    """A study with made-up keys and the rows of real tables, ready to be asked for sums.
 
     study: its roster and its server's key are replaced by made-up ones.
     roster: all devices; its keys are replaced by made-up ones.
@@ -91,9 +103,7 @@ class Rehearsed:
         server_key = self._identities[""].public.hex()
         self.study = replace(study, roster=self.roster.digest().hex(), server_key=server_key)
         self.snapshots = dict(snapshots or {})
-        self.owners: dict[str, list[str]] = {}  # whose rows are in which total
-        self.epochs = 0
-        self.seconds = 0.0
+        self.owners: dict[str, list[str]] = {}  # whose rows are in which sum
 
     def approve(self, tables: Mapping[str, RawTable], policy: Policy) -> dict[str, str]:
         """Let every device judge the study as it would by itself; returns who would refuse, and why."""
@@ -111,85 +121,85 @@ class Rehearsed:
                     self.snapshots[name] = device.frozen(self.study.digest())
         return refusals
 
-    def answer(
+    def devices(self) -> dict[str, Device]:
+        """Those that take part, as their operators would run them."""
+        sums = StudySums(self.study, self.roster)
+        names = [name for name in self.roster.keys if name in self.snapshots or name in self.roster.helpers]
+        return {name: self._device(sums, name) for name in names}
+
+    def _device(self, sums: StudySums, name: str) -> Device:
+        identity, rows, study = self._identities[name], self.snapshots.get(name), self.study
+        seed = identity.tag(b"codedfl noise|" + study.digest()) if study.noise is not None else b""
+        contract = ApprovedStudy(sums, None if rows is None else lambda: rows, seed)
+        ledger = LedgerBase()
+        with ledger.ledger() as approved:
+            pod, own = self.roster.pod_of(name), study.statistics
+            who = (study.digest(), study.name, study.edition, "a rehearsal", "now", pod, own, None)
+            approved.approvals.append(Approval(*who, study.width, 0 if rows is None else len(rows), 0))
+        return Device(name, identity, contract, LedgerMemory(study, ledger), now=lambda: 0.0)
+
+    def run(
         self,
-        ask: Ask,
-        timing: MakeTiming,
-        rng: np.random.Generator,
-        on_epoch: Callable[[int, float], None] = lambda _epoch, _seconds: None,
-        gone: Collection[str] = (),
-        watch: VirtualWatch | None = None,
-    ) -> Answer:
-        """The total that is asked for, by server and devices on the study's own terms."""
-        run = StudyRun(self.study, self.roster, ask)
-        names = tuple(name for name in self.roster.keys if name in self.snapshots or name in self.roster.helpers)
-        plan, solver = run.plan(names), run.solver()
-        server = Server(plan, solver, identity=self._identities[""])
-        digest = self.study.digest()
-        devices = [
-            Device(
-                plan,
-                name,
-                run.contribution(self.snapshots[name]) if name in self.snapshots else None,
-                identity=self._identities[name],
-                noise_seed=self._identities[name].tag(b"codedfl noise|" + digest) if self.study.noise else b"",
+        delay: Delay,
+        on_epoch: Callable[[int, float], object] = lambda _epoch, _seconds: None,
+        folder: Path | None = None,
+        clock: Clock = "virtual",
+    ) -> Rehearsal:
+        """All analyses, each sum asked of the devices; ``folder`` gets the event log."""
+        devices, sums, store = self.devices(), StudySums(self.study, self.roster), Store()
+        engine = VirtualTime({name: one.reply for name, one in devices.items()}, delay)
+        watch = RunWatch(folder, engine.now, clock)
+        exchanges = 0
+
+        def ended(epoch: int) -> None:
+            nonlocal exchanges
+            exchanges += 1
+            watch.ended(epoch, None)
+            on_epoch(exchanges, engine.now())
+
+        with closing(watch):
+            watch.take(begun_study(sums))
+            session = Session(
+                engine,
+                sums,
+                self._identities[""],
+                store,
+                spare=self.study.spare_replies,
+                row_blocks=self.study.row_blocks,
+                tell=watch.take,
+                wall=lambda: 0.0,
+                random_bytes=lambda count: hashlib.sha256(b"codedfl rehearsal").digest()[:count],
             )
-            for name in names
-        ]
-        before, p = self.seconds, run.parameters
-        if watch is not None:
-            watch.stage(ask.statistic, before, run.trains)
-        shape = RunShape(len(names), p.n_features, p.n_outputs, self.study.max_rows_per_device)
-
-        def ended(epoch: int, seconds: float) -> None:
-            self.seconds, self.epochs = before + seconds, self.epochs + 1
-            on_epoch(epoch, self.seconds)
-
-        blocks = plan.blocks_among(len(plan.holders))
-        reserve = plan.reserve if blocks > 1 else 0
-        scheme = RoleKeys(self.study.colluders, len(plan.holders), blocks=blocks, reserve=reserve)
-        when = timing(scheme, shape, rng)
-        model = run_in_virtual_time(server, devices, when, on_epoch=ended, gone=gone, watch=watch)
-        self.owners[ask.statistic] = sorted(server.owner_names)
-        return solver.numbers if isinstance(solver, TakesTotal) else model
+            totals = StudyTotals(sums, session, store, ended, watch.take)
+            with watch.told_how_it_ends():
+                findings = drive(self.study, totals.answer)
+        self.owners = totals.owners
+        return Rehearsal(findings, engine.now(), exchanges)
 
 
 def rehearse(
     rehearsed: Rehearsed,
     rng: np.random.Generator,
-    timing: MakeTiming = AlikeDevices,
+    timing: MakeDelay = alike_devices,
     *,
-    on_epoch: Callable[[int, float], None] = lambda _epoch, _seconds: None,
+    on_epoch: Callable[[int, float], object] = lambda _epoch, _seconds: None,
     gone: Collection[str] = (),
     folder: Path | None = None,
 ) -> Rehearsal:
     """All analyses of a study on the rows of its devices.
 
-    timing: whose answers come first; a fleet's times are ``codedfl_lab``'s.
-    gone: devices that upload and then answer nothing.
+    timing: how long replies take; a fleet's times are ``codedfl_lab``'s.
+    gone: devices that upload and then answer for no role.
     folder: where the event log of the run goes; None writes none.
     """
-    study = rehearsed.study
+    sums = StudySums(rehearsed.study, rehearsed.roster)
     absent = sorted(set(rehearsed.roster.owners) - set(rehearsed.snapshots))
-    if objection := too_few(study, rehearsed.roster, {*rehearsed.snapshots, *rehearsed.roster.helpers}):
+    if objection := too_few(sums, {*rehearsed.snapshots, *rehearsed.roster.helpers}):
         raise NotEnoughDevices(f"{objection}; not taking part: {', '.join(absent)}", absent)
-    clock: Clock = "order" if timing is AlikeDevices else "virtual"
-    watch = None if folder is None else VirtualWatch(folder, begun_study(study, len(rehearsed.snapshots)), clock)
-    with watch or nullcontext():
-        findings = drive(study, lambda ask: rehearsed.answer(ask, timing, rng, on_epoch, gone, watch))
-    return Rehearsal(findings, rehearsed.seconds, rehearsed.epochs)
+    delay = timing(sums, rng)
 
+    def with_losses(device: str, request: bytes, reply: bytes) -> float | None:
+        lost = device in gone and kind_of(request) in ("answer", "certify")
+        return None if lost else delay(device, request, reply)
 
-def begun_study(study: Study, n_devices: int, epochs: int | None = None) -> Begun:
-    """What a run of a study has to say of itself; ``epochs`` are those of one total, else the study's."""
-    return begun(
-        study.name,
-        RoleKeys(study.colluders, study.holders or 0),
-        n_devices,
-        solver=study.solver,
-        epochs=study.epochs if epochs is None else epochs,
-        target=None,
-        score_name="accuracy" if study.task == "classification" else "R^2",
-        n_features=study.feature_count,
-        n_outputs=study.target.labels().n_outputs,
-    )
+    return rehearsed.run(with_losses, on_epoch, folder, "order" if timing is alike_devices else "virtual")

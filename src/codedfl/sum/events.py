@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened; ``event`` is its name in the event log, empty if it is not written there."""
+    """Something that happened; ``event`` is its name in the event log, ``known`` are all kinds that have one."""
 
     event: ClassVar[str] = ""
+    known: ClassVar[list[type[Any]]] = []
+
+    def __init_subclass__(cls) -> None:
+        if "event" in vars(cls):
+            Event.known.append(cls)
 
 
 @dataclass(frozen=True)
@@ -45,11 +50,29 @@ class Listed(Event):
 
 
 @dataclass(frozen=True)
-class RolesNamed(Event):
-    """Who holds which role: one reply of each role is enough."""
+class Part:
+    """Of these, so many replies are needed."""
 
-    event: ClassVar[str] = "roles"
-    holders: tuple[tuple[str, ...], ...]
+    members: tuple[str, ...]
+    needed: int
+
+
+@dataclass(frozen=True)
+class Members(Event):
+    """Who takes part, and whose replies end an epoch: those of all ``parts``, each of this kind."""
+
+    event: ClassVar[str] = "members"
+    names: tuple[str, ...]
+    kind: Literal["role", "cell", "group"]
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class SumBegun(Event):
+    """A sum of a study is asked for, by the name of its statistic; epochs and replies that follow are of this one."""
+
+    event: ClassVar[str] = "stage"
+    stage: str
 
 
 @dataclass(frozen=True)

@@ -300,6 +300,11 @@ def parsed(request: bytes, kinds: Kinds = KINDS) -> tuple[Request, Common, Wire]
     return found, whole, decode(found.own, own, f"what is its own of {found.kind}")
 
 
+def kind_of(request: bytes) -> str:
+    """The kind of a request, for whoever carries it."""
+    return decode(request, Request, "a request").kind
+
+
 def request_digest(request: bytes) -> bytes:
     """By which a reply names its request: of the bytes as they were received."""
     return digest(request)

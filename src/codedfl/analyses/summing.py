@@ -1,0 +1,150 @@
+"""The sums that the analyses of a study ask for, by a session of secure sums on whatever engine."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from codedfl.analyses.study_analysis import Answer
+from codedfl.errors import InvalidInput
+from codedfl.exact.scales import Scales
+from codedfl.solve.noise_level import NoiseLevel
+from codedfl.solve.registry import make_solver
+from codedfl.solve.solver import GramSolver, Solver
+from codedfl.statistics.products import Products
+from codedfl.statistics.statistic import Ask, statistic_of
+from codedfl.statistics.study_sums import StudySums
+from codedfl.sum.events import Event, Members, Part, SumBegun
+from codedfl.sum.keys import digest
+from codedfl.sum.session import Session
+from codedfl.sum.store import Store
+from codedfl.typing import Floats
+
+log = logging.getLogger("codedfl.server")
+
+
+class StudyTotals:
+    """Answers what the analyses ask for (``driving.drive``).
+
+    Examples
+    --------
+    See ``codedfl.run.rehearsal``, which has devices in this process.
+
+    Parameters
+    ----------
+    sums: the study. session: asks its devices. store: the session's own; it keeps what solvers have learned.
+    on_epoch: called with the number of each exchange of a sum that has ended. tell: told what happens.
+    """
+
+    def __init__(
+        self,
+        sums: StudySums,
+        session: Session,
+        store: Store,
+        on_epoch: Callable[[int], object] = lambda _epoch: None,
+        tell: Callable[[Event], object] = lambda _event: None,
+    ) -> None:
+        self._sums, self._session, self._store = sums, session, store
+        self._on_epoch, self._tell = on_epoch, tell
+        self.owners: dict[str, list[str]] = {}  # whose rows are in which sum, by the name of its statistic
+
+    def answer(self, ask: Ask) -> Answer:
+        """The total: whole numbers; for products the model that the study's solver makes of them."""
+        asked, terms = ask.encode(), self._sums.terms
+        self._tell(SumBegun(ask.statistic))
+        parts = tuple(Part(terms.holders_of(role), 1) for role in range(terms.colluders + 1))
+        self._tell(Members(tuple(terms.by_name), "role", parts))
+        statistic = statistic_of(self._sums.study, ask)
+        numbers = self._session.sum(asked, lambda here: self.objection(ask, here))
+        self.owners[ask.statistic] = sorted(self._session.members()[asked])
+        if isinstance(statistic, Products):
+            return self._trained(asked, statistic, numbers)
+        self._on_epoch(1)
+        return numbers
+
+    def objection(self, ask: Ask, here: Collection[str]) -> str:
+        """Why these devices are too few for this sum; empty when they will do."""
+        before = self.owners.get("gram", ()) if ask.model else ()
+        if gone := ", ".join(sorted(set(before) - set(here))):
+            return f"the model {ask.model!r} waits for {gone}: all its totals are over the same rows"
+        return too_few(self._sums, here)
+
+    # -- products
+
+    def _trained(self, asked: bytes, statistic: Products, numbers: list[int]) -> Floats:
+        study, recipe = self._sums.study, statistic.recipe
+        scales = statistic.scales(len(self._sums.roster.owners))
+        solver = make_solver(
+            study.solver,
+            regularisation=float(study.regularisation),
+            epochs=study.epochs,
+            gram=study.noise is not None,
+            noise=None if study.noise is None else NoiseLevel.of(scales),
+        )
+        shape = (recipe.n_features, recipe.n_outputs)
+        size, initial = shape[0] * shape[1], np.zeros(shape)
+        constant = scales.constant_to_reals(-np.array(numbers[:size], dtype=np.int64).reshape(shape), initial)
+        if isinstance(solver, GramSolver):
+            solver.take_gram(scales.gram_to_reals(np.array(numbers[size:], dtype=np.int64)))
+        solver.start(initial, constant, numbers[size] if study.noise is None else study.max_rows)
+        self._on_epoch(1)
+        self._epochs(asked, solver, scales)
+        if solver.model is None:
+            raise InvalidInput(f"the solver {study.solver!r} must make a model, got none")
+        return solver.model
+
+    def _epochs(self, asked: bytes, solver: Solver, scales: Scales) -> None:
+        epoch = 1
+        while (wanted := solver.request()) is not None:
+            epoch += 1
+            integers, bits, product = self._product(asked, epoch, wanted, scales)
+            solver.receive(np.ldexp(integers, -bits), scales.product_to_reals(product, integers, bits))
+            self._on_epoch(epoch)
+
+    def _product(self, asked: bytes, epoch: int, wanted: Floats, scales: Scales) -> tuple[Floats, int, Any]:
+        # Invariant: what was sent is sent again, bit for bit, also by a server that was killed: directions are counted.
+        key = ("product", digest(asked), epoch)
+        kept = self._store.get(key)
+        if kept is None:
+            integers, bits = scales.round_update(wanted)
+            self._store.put(key, msgspec.msgpack.encode((integers.tobytes(), bits)))
+        else:
+            data, bits = msgspec.msgpack.decode(kept, type=tuple[bytes, int])
+            integers = np.frombuffer(data).reshape(wanted.shape)
+        return integers, bits, self._session.product(asked, integers.astype(np.int64))
+
+
+def too_few(sums: StudySums, names: Collection[str]) -> str:
+    """Why these devices cannot make a sum of the study; empty when they can.
+
+    Examples
+    --------
+    >>> from codedfl.analyses.summing import too_few
+    >>> from codedfl.contract.roster import Roster
+    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
+    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.statistics.study_sums import StudySums
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
+    >>> roster = Roster.draft({name: name.encode() * 32 for name in "abc"}, colluders=1)
+    >>> too_few(StudySums(study, roster), "ab")
+    'at least 3 owners in whole disclosure groups must take part (least_participants of the study file), got 0'
+    """
+    study, terms, here = sums.study, sums.terms, set(names)
+    owners, least = sum(len(terms.groups[number]) for number in terms.whole_groups(here)), study.least_owners
+    if owners < least:
+        key = "least_participants" if study.least_participants == least else "colluders + honest"
+        # Whole groups that are there would do by the protocol: it is the study's own bound that stops them.
+        would_do = owners >= max(3, study.colluders + study.honest)
+        hint = f": with least_participants = {owners} there, approved anew by all, these would do" if would_do else ""
+        what = "owners in whole disclosure groups must take part"
+        return f"at least {least} {what} ({key} of the study file), got {owners}{hint}"
+    missing = [role for role in range(terms.colluders + 1) if not here.intersection(terms.holders_of(role))]
+    if missing:
+        candidates = ", ".join(name for role in missing for name in terms.holders_of(role))
+        return f"a holder of every role must take part, got none of {candidates}"
+    return ""

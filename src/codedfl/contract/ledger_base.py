@@ -1,0 +1,166 @@
+"""A device's ledger on the disk: one SQLite file. What a transaction has written is on the disk when it ends.
+
+Approvals, what was uploaded for them and which directions were answered are never deleted, but for an approval that is
+withdrawn before anything was uploaded. The root of a generation is deleted when the generation is closed, and its bytes
+are overwritten.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+import msgspec
+
+from codedfl.contract.ledger import Approval, Contribution, Ledger
+from codedfl.errors import InvalidInput
+from codedfl.private_files import check_private, make_private_folder, sync_folder
+
+LEDGER_FILE = "ledger.sqlite"
+_FORMAT = 4  # SQLite's user_version
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS approvals (study BLOB PRIMARY KEY, body BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS contributions (study BLOB, argument BLOB, statistic TEXT NOT NULL, pinned BLOB NOT NULL,
+    time TEXT NOT NULL, PRIMARY KEY (study, argument));
+CREATE TABLE IF NOT EXISTS questions (study BLOB, question BLOB, PRIMARY KEY (study, question));
+CREATE TABLE IF NOT EXISTS generations (study BLOB PRIMARY KEY, number INTEGER, root BLOB, not_after INTEGER);
+CREATE TABLE IF NOT EXISTS closed (study BLOB, number INTEGER, argument BLOB, owners BLOB,
+    PRIMARY KEY (study, number, argument));
+"""
+
+
+class LedgerBase:
+    """The file of one device; made when it is first opened.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from codedfl.contract.ledger_base import LedgerBase
+    >>> base = LedgerBase(Path(tempfile.mkdtemp()) / "clinic-1")
+    >>> with base.ledger() as ledger: print(ledger)
+    <Ledger of 0 approvals, 0 contributions>
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """``folder``: where the file is; None keeps it in memory, for rehearsals."""
+        self._folder = folder
+        self._open: sqlite3.Connection | None = None
+        self._lock = RLock()
+
+    def _base(self) -> sqlite3.Connection:
+        if self._open is None:
+            path = self._made()
+            base = sqlite3.connect(path, timeout=30.0, isolation_level=None, check_same_thread=False)
+            # Invariant: a reply leaves after its transaction is on the disk, and a deleted root is overwritten.
+            for pragma in ("journal_mode = TRUNCATE", "synchronous = FULL", "secure_delete = ON"):
+                base.execute(f"PRAGMA {pragma}")
+            self._check_format(base)
+            base.executescript(_TABLES)
+            base.execute(f"PRAGMA user_version = {_FORMAT}")
+            self._open = base
+        return self._open
+
+    def _made(self) -> Path | str:
+        if self._folder is None:
+            return ":memory:"
+        path = make_private_folder(self._folder) / LEDGER_FILE
+        if not path.exists():
+            path.touch(mode=0o600)
+            sync_folder(self._folder)
+        check_private(path, "a device's ledger")
+        return path
+
+    def _check_format(self, base: sqlite3.Connection) -> None:
+        try:
+            (found,) = base.execute("PRAGMA user_version").fetchone()
+        except sqlite3.DatabaseError:
+            raise InvalidInput(
+                f"the ledger must be readable, got a damaged {LEDGER_FILE}: restore it from a backup"
+            ) from None
+        if found not in (0, _FORMAT):
+            raise InvalidInput(f"the ledger must be of format {_FORMAT}, got {found}: install that version")
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing; nobody else reads or writes the ledger meanwhile."""
+        with self._lock:
+            base = self._base()
+            base.execute("BEGIN IMMEDIATE")
+            try:
+                yield base
+            except BaseException:
+                base.execute("ROLLBACK")
+                raise
+            base.execute("COMMIT")
+
+    # -- approvals, uploads and directions
+
+    @contextmanager
+    def ledger(self) -> Iterator[Ledger]:
+        """What is in the file, saved at the end as far as it changed. Where an exception ends the block, nothing is."""
+        with self.transaction() as base:
+            ledger = Ledger(
+                [msgspec.msgpack.decode(body, type=Approval) for (body,) in _all(base, "SELECT body FROM approvals")],
+                [Contribution(*row) for row in _all(base, f"SELECT {_CONTRIBUTION} FROM contributions")],
+                [(study, question) for study, question in _all(base, "SELECT study, question FROM questions")],
+            )
+            approvals, contributions = list(ledger.approvals), len(ledger.contributions)
+            questions = len(ledger.questions)
+            yield ledger
+            for gone in approvals:
+                if gone not in ledger.approvals:
+                    base.execute("DELETE FROM approvals WHERE study = ?", (gone.digest,))
+            for new in ledger.approvals:
+                if new not in approvals:
+                    base.execute("INSERT INTO approvals VALUES (?, ?)", (new.digest, msgspec.msgpack.encode(new)))
+            for one in ledger.contributions[contributions:]:
+                base.execute(
+                    f"INSERT INTO contributions ({_CONTRIBUTION}) VALUES (?, ?, ?, ?, ?)",
+                    (one.digest, one.statistic, one.argument, one.pinned, one.when),
+                )
+            base.executemany("INSERT INTO questions VALUES (?, ?)", ledger.questions[questions:])
+
+    # -- generations
+
+    def generation(self, study: bytes) -> tuple[int, bytes, int] | None:
+        """Number, root and end of the newest generation of a study."""
+        with self.transaction() as base:
+            found: tuple[int, bytes, int] | None = base.execute(
+                "SELECT number, root, not_after FROM generations WHERE study = ?", (study,)
+            ).fetchone()
+        return found
+
+    def keep(self, study: bytes, number: int, root: bytes, not_after: int) -> None:
+        """Instead of the one before, whose root is gone then."""
+        with self.transaction() as base:
+            base.execute("INSERT OR REPLACE INTO generations VALUES (?, ?, ?, ?)", (study, number, root, not_after))
+
+    def closed(self, study: bytes, number: int, record: Sequence[tuple[bytes, Sequence[str]]]) -> None:
+        """Whose rows were in which sum, as the server signed it; what is known already stays."""
+        with self.transaction() as base:
+            rows = [(study, number, argument, msgspec.msgpack.encode(list(names))) for argument, names in record]
+            base.executemany("INSERT OR IGNORE INTO closed VALUES (?, ?, ?, ?)", rows)
+
+    def sums(self, study: bytes) -> list[tuple[bytes, tuple[str, ...]]]:
+        """What ``closed`` has kept of a study: the digest of each request, and whose rows were in its sum."""
+        with self.transaction() as base:
+            found = _all(base, "SELECT argument, owners FROM closed WHERE study = ? ORDER BY number", (study,))
+        return [(argument, tuple(msgspec.msgpack.decode(owners))) for argument, owners in found]
+
+    def close(self) -> None:
+        with self._lock:
+            if self._open is not None:
+                self._open.close()
+                self._open = None
+
+
+_CONTRIBUTION = "study, statistic, argument, pinned, time"
+
+
+def _all(base: sqlite3.Connection, query: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+    return base.execute(query + ("" if "ORDER" in query else " ORDER BY rowid"), values).fetchall()

@@ -1,0 +1,148 @@
+"""A device in a study that its operator approved: its part of a sum is made of the rows that the approval froze."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+
+from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.ledger_base import LedgerBase
+from codedfl.contract.roster import Roster
+from codedfl.contract.snapshot import Snapshot
+from codedfl.contract.study import Study
+from codedfl.crypto.sealed import Identity
+from codedfl.errors import InvalidInput
+from codedfl.statistics.statistic import Ask, recoded_rows
+from codedfl.statistics.study_sums import StudySums
+from codedfl.sum.device import Device, Generation
+from codedfl.sum.layout import Layout, Words
+from codedfl.sum.terms import Terms
+from codedfl.sum.wire import Refused
+
+_MOST_KEPT = 1 << 21  # words of a statistic that are kept, since it is asked for again after a loss
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def approved_device(
+    name: str, study: Study, roster: Roster, identity: Identity, folder: DeviceFolder, now: Callable[[], str] = _now
+) -> Device:
+    """The device that replies to requests about one study; refused unless exactly that study was approved here.
+
+    Examples
+    --------
+    See ``codedfl.run.rehearsal``, whose devices are these.
+    """
+    roster.check_bound(study)
+    if roster.keys.get(name) != identity.public:
+        raise InvalidInput(
+            f"{name!r} must be on the roster with this device's key {identity.public.hex()[:16]}..., got"
+            " another key or none: codedfl roster renew names the new one"
+        )
+    with folder.ledger() as ledger:
+        if ledger.approval(study.digest()) is None:
+            raise InvalidInput(
+                f"the study {study.name!r} must be approved on this device, got no approval of"
+                f" {study.digest().hex()[:16]}: codedfl study approve records one"
+            )
+    helps = name in roster.helpers
+    noise_seed = identity.tag(b"codedfl noise|" + study.digest()) if study.noise is not None else b""
+    rows = None if helps else lambda: folder.frozen(study.digest())
+    contract = ApprovedStudy(StudySums(study, roster), rows, noise_seed)
+    return Device(name, identity, contract, LedgerMemory(study, folder.base, now))
+
+
+class ApprovedStudy:
+    """What ``sum.Device`` knows of a study by itself, with this device's rows.
+
+    Examples
+    --------
+    See ``approved_device``, which makes one.
+    """
+
+    def __init__(self, sums: StudySums, rows: Callable[[], Snapshot] | None, noise_seed: bytes = b"") -> None:
+        """``rows``: reads the frozen rows; None for a key-only participant, which has none."""
+        self._sums, self._read, self._noise_seed = sums, rows, noise_seed
+        self._made: OrderedDict[bytes, Words] = OrderedDict()
+
+    @property
+    def terms(self) -> Terms:
+        return self._sums.terms
+
+    def layout(self, ask: bytes) -> Layout:
+        """How the numbers of a request are laid out."""
+        return self._sums.layout(ask)
+
+    def groups(self, ask: bytes) -> Collection[int]:
+        """The disclosure groups that the request is for."""
+        return self._sums.groups(ask)
+
+    @cached_property
+    def _rows(self) -> Snapshot:
+        if self._read is None:
+            raise Refused("role", "a key-only participant has no rows to upload")
+        return self._read()
+
+    def words(self, ask: bytes) -> Words:
+        """What this device adds up over its frozen rows, noise included."""
+        if ask not in self._made:
+            sums = self._sums
+            rows = recoded_rows(sums.study, sums.ask(ask), self._rows)
+            self._made[ask] = sums.statistic(ask).words(rows, len(sums.roster.owners), self._noise_seed)
+            while len(self._made) > 1 and sum(map(len, self._made.values())) > _MOST_KEPT:
+                self._made.popitem(last=False)
+        return self._made[ask]
+
+
+class LedgerMemory:
+    """What a device must not forget of one study, in its ledger.
+
+    Examples
+    --------
+    See ``approved_device``, which makes one.
+    """
+
+    def __init__(self, study: Study, base: LedgerBase, now: Callable[[], str] = _now) -> None:
+        self._study, self._base, self._now = study, base, now
+        # What is known to be on the disk already; it only ever grows there.
+        self._pinned: dict[bytes, bytes] = {}
+        self._questions: set[bytes] = set()
+
+    def generation(self) -> Generation | None:
+        """The newest of this study."""
+        found = self._base.generation(self._study.digest())
+        return None if found is None else Generation(*found)
+
+    def keep(self, generation: Generation) -> None:
+        """Instead of the one before."""
+        digest = self._study.digest()
+        self._base.keep(digest, generation.number, generation.root, generation.not_after)
+
+    def contribute(self, ask: bytes, pinned: bytes) -> None:
+        """Count the argument and pin the numbers, before they leave."""
+        if self._pinned.get(ask) == pinned:
+            return
+        with self._base.ledger() as ledger:
+            objection = ledger.contribute(self._study, Ask.decode(ask, self._study), pinned, self._now())
+        if objection:
+            raise Refused("rows" if objection.startswith("a statistic must have the numbers") else "budget", objection)
+        self._pinned[ask] = pinned
+
+    def answer(self, ask: bytes, question: bytes) -> None:
+        """Count a direction, before the reply leaves."""
+        del ask
+        if question in self._questions:
+            return
+        with self._base.ledger() as ledger:
+            if objection := ledger.may_answer(self._study, question):
+                raise Refused("budget", objection)
+            ledger.answer(self._study, question)
+        self._questions.add(question)
+
+    def closed(self, generation: int, record: Sequence[tuple[bytes, Sequence[str]]]) -> None:
+        """Keep whose rows were in which sum."""
+        self._base.closed(self._study.digest(), generation, record)
