@@ -16,8 +16,9 @@ from codedfl.crypto.sealed import Identity
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import Ask, recoded_rows
 from codedfl.statistics.study_sums import StudySums
-from codedfl.sum.device import Device, Generation
+from codedfl.sum.device import Device
 from codedfl.sum.layout import Layout, Words
+from codedfl.sum.memory import Generation
 from codedfl.sum.terms import Terms
 from codedfl.sum.wire import Refused
 

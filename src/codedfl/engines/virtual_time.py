@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from codedfl.engines.in_process import Answer
 
 Delay = Callable[[str, bytes, bytes], float | None]
-"""Device, request, reply -> seconds until the reply is there; None is never."""
+"""Device, request, reply -> seconds until the reply is there; None if it is lost."""
 
 
 class VirtualTime:
@@ -47,7 +47,6 @@ class VirtualTime:
         reply = self._devices[device](request)
         seconds = self._delay(device, request, reply)
         if seconds is None:
-            self._busy[device] = float("inf")
             return
         self._busy[device] = self._now + seconds
         heapq.heappush(self._due, (self._busy[device], next(self._order), device, reply))

@@ -95,6 +95,11 @@ class Session:
         return self._known.excluded
 
     @property
+    def here(self) -> Collection[str]:
+        """Devices that have enrolled."""
+        return self._known.enrolled
+
+    @property
     def declined(self) -> Mapping[str, str]:
         """Devices that do not take part, and the code they gave."""
         return self._known.declined

@@ -1,0 +1,150 @@
+"""A study on real machines: the server's side, on whatever engine carries its requests.
+
+Its state is a cache of replies in one SQLite file: a server that is killed anywhere is started again with the same
+command and goes on, and one whose file is deleted asks again. Both end with the same findings.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from codedfl.analyses.driving import drive
+from codedfl.analyses.study_analysis import StudyFindings
+from codedfl.analyses.summing import StudyTotals
+from codedfl.contract.roster import Roster
+from codedfl.contract.study import Study
+from codedfl.contract.words import absences
+from codedfl.crypto.sealed import Identity
+from codedfl.errors import CodedFLError, InvalidInput, NotEnoughDevices
+from codedfl.private_files import make_private_folder, sole_user
+from codedfl.report.event_log import Scored
+from codedfl.report.run_watch import RunWatch, begun_study
+from codedfl.report.study_files import write_results
+from codedfl.statistics.study_sums import StudySums
+from codedfl.sum.asking import Engine, Patience
+from codedfl.sum.session import Session
+from codedfl.sum.store import Store
+
+log = logging.getLogger("codedfl.server")
+
+REPLIES_FILE = "replies.sqlite"
+_GO_ON = "Start the same command again when that is mended: it goes on where it was"
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What the server's operator says beside the study.
+
+    output: where the cache of replies, model and result go.
+    identity: the server's, whose public key the study names. roster: whose digest the study has.
+    patience: how long to wait for whom.
+    """
+
+    output: Path
+    identity: Identity
+    roster: Roster
+    patience: Patience = Patience()
+
+    def check(self, study: Study) -> None:
+        """Refuse a study that names another server, or another roster."""
+        self.roster.check_bound(study)
+        if self.identity.public.hex() != study.server_key:
+            raise InvalidInput(
+                f"server_key of the study must be this server's, {self.identity.public.hex()}, got"
+                f" {study.server_key or 'none'}"
+            )
+
+
+def serve_study(
+    engine: Engine,
+    study: Study,
+    serving: Serving,
+    watch: RunWatch | None = None,
+    wall: Callable[[], float] = time.time,
+) -> StudyFindings:
+    """All analyses of a study on the devices behind an engine; goes on from the output folder if it holds replies.
+
+    Examples
+    --------
+    See ``codedfl.run.rehearsal``, which does the same with devices of this process.
+    """
+    serving.check(study)
+    watch = watch or RunWatch(serving.output)
+    sums = StudySums(study, serving.roster)
+    with sole_user(make_private_folder(serving.output), "output-dir"), closing(watch):
+        store = Store(serving.output / REPLIES_FILE)
+        if (kept := store.get(("study",))) not in (None, study.digest()):
+            raise InvalidInput(
+                "--out (output-dir on Flower) must not hold the replies of another study: choose another or delete"
+                f" {serving.output / REPLIES_FILE}"
+            )
+        if kept is None:
+            store.put(("study",), study.digest())
+        log.info(absences(study, serving.roster))
+        watch.take(begun_study(sums))
+        with watch.told_how_it_ends():
+            return _served(engine, sums, serving, store, watch, wall)
+
+
+def _served(
+    engine: Engine, sums: StudySums, serving: Serving, store: Store, watch: RunWatch, wall: Callable[[], float]
+) -> StudyFindings:
+    absent = _Absences(sums)
+    session = Session(
+        engine,
+        sums,
+        serving.identity,
+        store,
+        patience=serving.patience,
+        spare=sums.study.spare_replies,
+        row_blocks=sums.study.row_blocks,
+        tell=watch.take,
+        wall=wall,
+    )
+    totals = StudyTotals(sums, session, store, lambda epoch: watch.ended(epoch, None), watch.take)
+    try:
+        findings = drive(sums.study, totals.answer)
+    except NotEnoughDevices as error:
+        missing = absent.words(session.here, session.declined)
+        words = "; ".join(filter(None, (str(error), missing)))
+        raise NotEnoughDevices(f"{words}. {_GO_ON}", error.missing, error.model) from None
+    if missing := absent.words(session.here, session.declined):
+        log.warning(missing)
+    if findings.score is not None:
+        watch.take(Scored(findings.score.value, findings.score.rows))
+    write_results(serving.output, sums.study, findings, totals.owners, serving.roster.owners)
+    _close(session)
+    return findings
+
+
+def _close(session: Session) -> None:
+    """Devices delete the keys of the session; those that are not there do so when its time is over."""
+    try:
+        session.close()
+    except CodedFLError as error:
+        log.warning("not every device was told that the session is over: %s", error)
+
+
+class _Absences:
+    """Who is absent, who has refused, whom that costs; with the command that helps each."""
+
+    def __init__(self, sums: StudySums) -> None:
+        self._terms = sums.terms
+
+    def words(self, here: Collection[str], declined: Collection[str]) -> str:
+        """One line; empty where everybody is there."""
+        there = set(here)
+        gone = set(self._terms.by_name) - there
+        groups = map(set, self._terms.groups.values())
+        cost = {name for group in groups if not group <= there for name in group & there}
+        said = (
+            ("absent (start codedfl join there, or the SuperNode): ", gone - set(declined)),
+            ("refused (their own logs say why, and codedfl join --check there): ", set(declined) - there),
+            ("left out with their disclosure groups: ", cost),
+        )
+        return "; ".join(words + ", ".join(sorted(who)) for words, who in said if who)
