@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Collection
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from codedfl.analyses.driving import drive
@@ -48,7 +48,7 @@ class Serving:
     output: Path
     identity: Identity
     roster: Roster
-    patience: Patience = Patience()
+    patience: Patience = field(default_factory=Patience)
 
     def check(self, study: Study) -> None:
         """Refuse a study that names another server, or another roster."""
