@@ -1,6 +1,6 @@
-"""The protocol of codedfl as a specification that runs: plain Python integers, read from top to bottom.
+"""Protocol 4 of codedfl as a specification that runs: plain Python integers, read from top to bottom.
 
-``numbers`` (the ring), ``fixed_point`` (parameters and grids), ``secrets`` (pads, seals, commitments), ``wire``
-(messages, agreement, what is signed), ``parties`` (what both schemes share), then one file per scheme:
-``coded_padded`` is the paper's, ``role_keys`` the default. It imports nothing of the package, nor the package of it.
+``numbers`` (words modulo 2^k and their places), ``secrets`` (keys, pads, seals, what is signed), ``wire`` (requests and
+replies), ``study`` (who takes part), ``device`` (a function of its request), ``server`` (whom to ask for what, and what
+to add up). It imports nothing of the package, nor the package of it.
 """

@@ -1,361 +1,395 @@
 """The test vectors: ``python -m spec.make_vectors`` writes them to spec/vectors, one JSON file per part.
 
-Every implementation must make the outputs of its inputs byte for byte. Bytes are hexadecimal, ring numbers are decimal
-texts (they pass 2^53), secrets are SHAKE-256 of their labels.
+Every implementation must make the outputs of its inputs byte for byte. Bytes are hexadecimal, whole numbers that may
+pass 2^53 are decimal texts. What is drawn once follows from a label: the first 32 bytes of SHAKE-256 of it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 from collections.abc import Callable
-from dataclasses import astuple, replace
-from math import prod
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from spec import coded_padded, fixed_point, numbers, parties, role_keys, secrets, wire
-from spec.numbers import Pair
+from spec import device, numbers, secrets, server, study, wire
+from spec.numbers import Layout
 
 FOLDER = Path(__file__).parent / "vectors"
-RUN, PRIMES = bytes(range(16)), numbers.primes_for(5)
+NOW, ENDS, GENERATION = 1_800_000_000, 1_800_086_400, 5
 Case = dict[str, Any]
-RowsByName = dict[str, tuple[fixed_point.Reals, fixed_point.Reals]]  # X and Y; or none, and whole numbers
 
 
-def drawn(label: str, count: int = 32) -> bytes:
+def drawn(label: str) -> bytes:
     """Bytes that follow from a label."""
-    return hashlib.shake_256(label.encode()).digest(count)
+    return hashlib.shake_256(label.encode()).digest(32)
 
 
-def packing() -> list[Case]:
-    """Ring numbers, positive and negative, with two and three primes."""
+def texts(of: list[int]) -> list[str]:
+    """As they stand in the files."""
+    return [str(one) for one in of]
+
+
+# -- numbers, keys, pads, roles
+
+
+def pattern(i: int, j: int) -> int:
+    """The matrices of the vectors: symmetric, of both signs."""
+    return (7 * min(i, j) + 13 * max(i, j)) % 101 - 50
+
+
+def layouts() -> list[Case]:
+    """A layout, a vector and a matrix: the words of an upload, and a product; of much the SHA-256."""
     cases = []
-    for count in (2, 3):
-        primes = numbers.primes_for(5, count)
-        values = [0, 1, -1, 2**23, -(2**40), prod(primes) // 2]
-        cases.append(
-            {"primes": list(primes), "numbers": list(map(str, values)), "packed": numbers.pack(values, primes).hex()}
-        )
+    for bits, words, size, tall in ((32, 1, 0, 1), (48, 1, 3, 1), (64, 1, 5, 1), (64, 2, 4, 2**50), (48, 1, 300, 1)):
+        layout = Layout(bits, words, 4, 2**20 * tall, size, 2 if size else 0, 2**20)
+        vector = [0, 1, -1 * tall, -(2**20) * tall]
+        matrix = [[tall * pattern(i, j) for j in range(size)] for i in range(size)]
+        e = [[(i + 3 * c) % 11 - 5 for c in range(layout.columns)] for i in range(size)]
+        rows = (1, 2) if size > 256 else (0, 1)
+        data = numbers.words_of(layout, vector, matrix)
+        made = numbers.product(layout, data[numbers.spans(layout)[0] :], e, *rows) if size else []
+        case: Case = {"layout": asdict(layout), "vector": texts(vector), "factor": str(tall), "rows": rows, "e": e}
+        for name, found in (("words", data), ("product", made)):
+            raw = numbers.to_bytes(bits, found)
+            case |= {name: raw.hex()} if len(raw) < 2000 else {f"{name}_sha256": hashlib.sha256(raw).hexdigest()}
+        cases.append(case)
     return cases
 
 
-def gradient_code() -> list[Case]:
-    """Row 0 of B, and the decoding vector of some survivors, for D = 5."""
-    survivors = [4, 0, 2]
-    return [
-        {
-            "primes": list(PRIMES),
-            "devices": 5,
-            "alpha": 3,
-            "row": list(map(str, coded_padded.code_row(5, 3, PRIMES))),
-            "survivors": survivors,
-            "decoding": list(map(str, coded_padded.decoding_vector(survivors, 5, 3, PRIMES))),
-        }
-    ]
-
-
-def rounding() -> list[Case]:
-    """A device's X'X and constant part, and an update, on grids that follow from public bounds."""
-    X = [[0.5, -0.25, 0.1], [1.0, 0.3, -1.0], [-0.7, 0.0, 2**-30]]
-    Y = [[1.0, 0.0], [0.0, 1.0], [0.1, -0.9]]
-    e = [[0.25, -3.5], [1e-9, 2.0], [0.1, 1e-3]]
-    cases = []
-    for bounds in ((1.0, 1.0, 100, 10), (3.5, 1.0, 60000, 2400), (1.0, 2.0, 10**7, 10**6)):
-        parameters = fixed_point.Parameters("role-keys", 1, 3, 2, *bounds)
-        scales, places = fixed_point.scales(parameters, owners=5), numbers.entries(3, 1, [0])[0, 0]
-        gram, constant = fixed_point.statistics(parameters, scales, X, Y, places)
-        update, bits = fixed_point.rounded_update(scales, e)
-        cases.append(
-            {
-                "bounds": list(bounds),
-                "owners": 5,
-                "X": X,
-                "Y": Y,
-                "fraction_bits": [scales.feature_bits, scales.label_bits, scales.gram_bits, scales.constant_bits],
-                "limits": [prod(scales.primes) // 8, scales.gram_limit, scales.cross_limit],
-                "gram": gram,
-                "constant": constant,
-                "e": e,
-                "update": update,
-                "update_bits": bits,
-            }
-        )
-    return cases
-
-
-def row_blocks() -> list[Case]:
-    """The entries (row, column) of a triangle in the order in which they travel, for d rows in blocks."""
-    shapes = ((4, 1), (5, 2), (7, 3))
-    return [
-        {"d": d, "blocks": k, "entries": [place for one in numbers.entries(d, k, range(k)).values() for place in one]}
-        for d, k in shapes
-    ]
+def keys() -> list[Case]:
+    """Everything that is derived between an owner and a holder that has drawn the key of role 1."""
+    scope, root, other = (drawn("study"), GENERATION), drawn("root a"), drawn("root b")
+    a, b = secrets.derive(root, "device key", *scope), secrets.derive(other, "role key", *scope, 1)
+    holder = secrets.derive(other, "device key", *scope)
+    label = secrets.label_of(scope[0], b"ask")
+    nonce = secrets.keyed_hash(scope, root, "nonce", label, b"words")
+    owner = (scope[0], "clinic-é", secrets.public_of(a))
+    pad_key = secrets.pad_key(secrets.shared(a, secrets.public_of(b)), 1, owner, secrets.public_of(b), label, nonce)
+    to = secrets.public_of(drawn("server key"))
+    tag = secrets.keyed_hash(scope, root, "reply", drawn("request"), b"reply")
+    drawer = secrets.public_of(holder)
+    seal = secrets.role_seal(scope, secrets.shared(holder, owner[2]), 1, drawer, owner[2], secrets.public_of(b))
+    found = {
+        "packed": secrets.pack("abc", b"", 7),
+        "identity": secrets.identity_of(drawn("a")),
+        "signature": secrets.sign(drawn("a"), "enrolment", *scope, ENDS, owner[2]),
+        "device_key": a,
+        "device_public": owner[2],
+        "role_key": b,
+        "role_public": secrets.public_of(b),
+        "label": label,
+        "nonce": nonce,
+        "pad_key": pad_key,
+        "sealed_role_key": seal.encrypt(bytes(12), b, None),
+        "sealed_reply": secrets.seal_reply(scope, a, to, drawn("request"), tag, b"reply"),
+    }
+    given: Case = {"study": scope[0].hex(), "generation": GENERATION, "role": 1, "name": owner[1], "not_after": ENDS}
+    given |= {"ask": b"ask".hex(), "plain": b"words".hex(), "reply": b"reply".hex()}
+    drawn_here = {"root": root, "drawer_root": other, "secret": drawn("a"), "server_key": drawn("server key")}
+    drawn_here["request"] = drawn("request")
+    return [{**given, **{name: one.hex() for name, one in {**drawn_here, **found}.items()}}]
 
 
 def pads() -> list[Case]:
-    """The first numbers of a pad, and of a piece for a pair of row blocks; of one longer than a segment the digest."""
-    seed = drawn("a seed")
-    short, piece = (secrets.pad(seed, "gram", 5, PRIMES, pair) for pair in ((0, 0), (1, 2)))
-    long = secrets.pad(seed, "constant", secrets.SEGMENT + 3, PRIMES)
-    common = {"seed": seed.hex(), "primes": list(PRIMES)}
+    """Parts of pads, from within blocks too."""
+    places = ((32, 0, 5), (48, 0, 12), (48, 9, 12), (64, 7, 2), (64, 2**20 + 3, 2))
     return [
-        {**common, "label": "gram", "count": 5, "packed": numbers.pack(short, PRIMES).hex()},
-        {**common, "label": "gram", "pair": [1, 2], "count": 5, "packed": numbers.pack(piece, PRIMES).hex()},
         {
-            **common,
-            "label": "constant",
-            "count": len(long),
-            "sha256": secrets.sha256(numbers.pack(long, PRIMES)).hex(),
-        },
+            **{"key": drawn("pad").hex(), "bits": bits, "first": first, "count": count},
+            "words": numbers.to_bytes(bits, secrets.pad(drawn("pad"), bits, first, count)).hex(),
+        }
+        for bits, first, count in places
     ]
 
 
-def sealing() -> list[Case]:
-    """An envelope between two run keys, and a bulk under a content key."""
-    ours, theirs = drawn("sender"), drawn("receiver")
-    context, plaintext, fresh, key = b"a context", b"a plaintext", drawn("fresh"), drawn("content key")
-    sealed = secrets.seal(ours, secrets.public_of(theirs), context, plaintext, fresh)
-    bulk = drawn("bulk", secrets.CHUNK + 5)
-    encrypted = secrets.encrypt_bulk(key, context, bulk)
-    return [
-        {
-            "sender": ours.hex(),
-            "receiver": theirs.hex(),
-            "fresh": fresh.hex(),
-            "context": context.hex(),
-            "plaintext": plaintext.hex(),
-            "sealed": sealed.hex(),
-        },
-        {
-            "content_key": key.hex(),
-            "context": context.hex(),
-            "shake256": "bulk",
-            "length": len(bulk),
-            "sha256": secrets.sha256(encrypted).hex(),
-        },
-    ]
+def rosters() -> list[Case]:
+    """Who holds which role."""
+    cases = []
+    for groups, key_only, z, holders in (
+        ({2: ["b", "a", "c"], 0: ["e", "d", "é", "z"]}, ["k", "K"], 1, None),
+        ({0: ["b", "a", "c", "d"]}, [], 2, None),
+        ({0: ["a", "b"], 1: ["c", "d"]}, ["k"], 0, 3),
+    ):
+        names = [*(name for group in groups.values() for name in group), *key_only]
+        here = study.Study(b"", b"", dict.fromkeys(names, b""), groups, z, 2, holders, {}, {})
+        cases.append({"group": groups, "key_only": key_only, "colluders": z, "holders": holders, "roles": here.role})
+    return cases
 
 
-def agreement(parameters: fixed_point.Parameters, cells: dict[str, Pair], helpers: str, purposes: list[str]) -> Case:
-    """What these devices, by name with role and block, agree on."""
-    invited = wire.invitation(secrets.identity_of(drawn("server")), secrets.public_of(drawn("server key")), parameters)
-    members = []
-    for name in cells:
-        identity, run_key = secrets.identity_of(drawn(name)), secrets.public_of(drawn(f"key {name}"))
-        signature = secrets.sign(drawn(name), wire.join_statement(RUN, invited, name, run_key))
-        members.append(wire.Member(name, identity, run_key, signature))
-    seats = wire.seated(members, RUN)
-    has_roles = parameters.scheme == "role-keys"
-    roles, blocks = ([cells[one.name][i] for one in seats if has_roles] for i in (0, 1))
-    without_rows = [seat for seat, one in enumerate(seats) if one.name in helpers]
-    agreed = wire.Agreement(RUN, invited, seats, b"", roles, without_rows, blocks)
-    seeds = {purpose: drawn(purpose) for purpose in purposes}
-    commitments = wire.committed(seeds, agreed, "a", drawn("a"))
-    message = wire.Message("invitation", RUN, b"", "", "", invited)
-    return {
-        "run": RUN.hex(),
-        "secrets": "shake256 of server, server key, a, key a, ...",
-        "parameters": wire.packed(*astuple(parameters)).hex(),
-        "invitation": wire.encode(wire.signed(message, drawn("server"))).hex(),
-        "seats": agreed.names,
-        "roles": agreed.roles,
-        "helpers": agreed.helpers,
-        "blocks": agreed.blocks,
-        "agreement": agreed.encoded.hex(),
-        "hash": agreed.hash.hex(),
-        "seeds": {purpose: seed.hex() for purpose, seed in seeds.items()},
-        "commitments": wire.packed(*commitments).hex(),
-    }
+# -- a device, request by request
+
+GROUPS = {0: ["a", "b", "c", "d"], 1: ["e", "f", "é"]}
+ROSTER = ["a", "b", "c", "d", "e", "f", "é", "k", "l"]
+LAYOUTS = {
+    b"counts": Layout(32, 1, 3, 1000, certified=True),
+    b"sums": Layout(64, 2, 3, 2**80),
+    b"gram": Layout(48, 1, 2, 1000, 5, 2, 2**12),
+    b"fixed": Layout(32, 1, 1, 1000),
+    b"more": Layout(32, 1, 1, 1000),
+}
+E = [[1, 0], [-4089, 3], [0, 0], [5, 2**11], [-1, -1]]  # the sum of sizes in the first column is 2^12
+OTHER_E = [[0, 1]] * 5
 
 
-def agreements() -> list[Case]:
-    """Devices join one invitation: parameters, statements, seats, the agreement and its hash; commitments.
-
-    Of coded-padded, then of role keys in two blocks of rows, with a reserve that is a helper, and a device of no role.
-    """
-    bounds = (1.0, 1.0, 100, 30)
-    coded = fixed_point.Parameters("coded-padded", 3, 4, 2, *bounds, epochs=6, recipe=drawn("recipe"))
-    by_roles = fixed_point.Parameters("role-keys", 1, 4, 2, *bounds, epochs=6, recipe=drawn("recipe"), colluders=1)
-    cells = {"a": (0, 0), "b": (1, 0), "c": (0, 1), "d": (1, 1), "e": (0, -1), "f": (-1, -1)}
-    return [
-        agreement(coded, dict.fromkeys("abcde", (-1, -1)), "", ["mask", "pad"]),
-        agreement(by_roles, cells, "e", ["role-0", "role-1"]),
-    ]
+def study_of() -> study.Study:
+    """Two groups, two without rows, of whom one holds no role; z = 1."""
+    key = {name: secrets.identity_of(drawn(name)) for name in ROSTER}
+    return study.Study(
+        drawn("study"), secrets.identity_of(drawn("server")), key, GROUPS, 1, 4, 8, LAYOUTS, {b"fixed": {0}}
+    )
 
 
-class TwoProducts:
-    """A solver that asks for two products, and notes all totals."""
-
-    def __init__(self) -> None:
-        self.totals: list[list[float]] = []
-
-    def __call__(self, e: fixed_point.Reals, total: list[float]) -> fixed_point.Reals | None:
-        """After G^(1) and the number of rows twice the same numbers, at other places."""
-        self.totals.append(total if e else [*total[:-1], int(total[-1])])
-        return {1: [[0.5], [-0.25], [1.0]], 2: [[1.0], [0.5], [-0.25]]}.get(len(self.totals))
+def rows_of(name: str, ask: bytes) -> tuple[list[int], list[list[int]]]:
+    """What a device adds up."""
+    layout, factor = LAYOUTS[ask], ROSTER.index(name) - 4
+    vector = [factor * (i + 1) * (2**70 if layout.words == 2 else 1) for i in range(layout.length)]
+    return vector, [[factor * pattern(i, j) for j in range(layout.size)] for i in range(layout.size)]
 
 
-class WholeTotal:
-    """Of whole numbers there is one total, and no question."""
+class Recorded:
+    """A device whose requests and replies are kept."""
 
-    def __init__(self) -> None:
-        self.totals: list[list[str]] = []
+    def __init__(self, name: str) -> None:
+        self.name, self.now, self.steps, self.roots = name, NOW, list[Case](), list[str]()
+        self.rows = {ask: rows_of(name, ask) for ask in LAYOUTS if any(name in group for group in GROUPS.values())}
+        words = {ask: numbers.words_of(LAYOUTS[ask], *rows) for ask, rows in self.rows.items()}
+        memory = device.Memory(arguments=4, directions=2)
+        self.device = device.Device(name, drawn(name), study_of(), words, memory, lambda: self.now, self.root)
 
-    def __call__(self, e: fixed_point.Reals, total: list[float]) -> None:
-        """As texts: they may pass 2^53."""
-        del e
-        self.totals.append([str(int(one)) for one in total])
+    def root(self, _: int) -> bytes:
+        """Drawn by number."""
+        found = drawn(f"root {self.name} {len(self.roots)}")
+        self.roots.append(found.hex())
+        return found
+
+    def send(self, request: bytes, what: str = "") -> bytes:
+        """One step."""
+        reply = device.reply(self.device, request)
+        found, what = wire.decode(reply, wire.REPLY), what or wire.decode(request, wire.REQUEST)["kind"]
+        step = {"what": what, "now": self.now, "receives": request.hex(), "kind": found["kind"], "code": found["code"]}
+        self.steps.append({**step, "sends": reply.hex()})
+        return reply
+
+    def refuses(self, what: str, kind: str, signed_by: str = "server", **changes: Any) -> None:
+        """The newest request of a kind, with other values in it."""
+        last = next(step for step in reversed(self.steps) if step["what"] == kind)
+        _, common, own = wire.read_request(bytes.fromhex(last["receives"]))
+        common |= {name: value for name, value in changes.items() if name in common}
+        own |= {name: value for name, value in changes.items() if name in own}
+        if "entries" in changes and "list" not in changes:
+            common["list"] = secrets.sha256(own["entries"])
+        self.send(wire.request(drawn(signed_by), kind, common, own), what)
+
+    def case(self) -> Case:
+        """As it stands in the file."""
+        rows = {
+            ask.hex(): {"vector": texts(vector), "matrix": [texts(row) for row in matrix]}
+            for ask, (vector, matrix) in self.rows.items()
+        }
+        given = {"name": self.name, "secret": drawn(self.name).hex(), "roots": self.roots, "rows": rows}
+        return {**given, "arguments": 4, "directions": 2, "study": as_json(study_of()), "steps": self.steps}
 
 
-def draws(label: str) -> Callable[[int], bytes]:
-    """A source of secrets: the n-th is SHAKE-256 of the label and n."""
-    numbered = itertools.count()
-    return lambda length: drawn(f"{label} {next(numbered)}", length)
-
-
-def run_of(
-    terms: fixed_point.Parameters,
-    data: RowsByName,
-    blocks: dict[str, int],
-    solver: TwoProducts | WholeTotal,
-    shown: str,
-) -> list[Case]:
-    """A run of role keys with these rows: what the devices that are shown receive and send."""
-    names, public = list(data), secrets.identity_of(drawn("server"))
-    roster = {name: secrets.identity_of(drawn(name)) for name in names}
-    seen: dict[str, list[Case]] = {name: [] for name in names}
-
-    def line(name: str) -> parties.Send:
-        device = parties.Device(
-            name, drawn(name), public, terms, roster, [frozenset(names)], 3, *data[name], draws(name)
-        )
-
-        def send(message: bytes) -> list[bytes]:
-            replies = role_keys.receive(device, message)
-            seen[name].append({"receives": message.hex(), "sends": [reply.hex() for reply in replies]})
-            return replies
-
-        return send
-
-    server = parties.Server(drawn("server"), {name: line(name) for name in names}, draws("server"))
-    role_keys.run(server, terms, solver, {name: i % 2 for i, name in enumerate(names)}, blocks)
-    parameters = wire.packed(*astuple(terms)).hex()
-    common = {"server": public.hex(), "parameters": parameters, "pods": [names], "totals": solver.totals}
-    found = []
-    for name in shown:
-        X, Y = data[name]
-        brought = {"X": X, "Y": Y} if X else {"numbers": [str(one) for one in Y[0]]}
-        found.append({"name": name, **common, **brought, "messages": seen[name]})
-    return found
+def as_json(here: study.Study) -> Case:
+    """A study, as it was approved by all."""
+    found = {name: value for name, value in vars(here).items() if name not in ("owners", "role")}
+    found |= {"digest": here.digest.hex(), "server": here.server.hex()}
+    found |= {"key": {name: key.hex() for name, key in here.key.items()}}
+    found |= {"layout": {ask.hex(): asdict(layout) for ask, layout in here.layout.items()}}
+    return {**found, "fixed": {ask.hex(): sorted(groups) for ask, groups in here.fixed.items()}}
 
 
 def exchange() -> list[Case]:
-    """Devices through a run of role keys: all messages to them and from them; the totals.
-
-    Two co-holders in two blocks of rows, then one of whole numbers, and one of whole numbers that take three primes.
-    The n-th secret of a device is SHAKE-256 of "NAME n" (32 bytes), its long-term secret that of "NAME".
-    """
-    terms = fixed_point.Parameters(
-        "role-keys", 1, 3, 1, 1.0, 1.0, 100, 10, epochs=3, recipe=drawn("recipe"), colluders=1
+    """Devices of one study, request by request: one draws, one does not, one has no rows, one has no role."""
+    devices, here = {name: Recorded(name) for name in ROSTER}, study_of()
+    asking = server.Server(
+        here, drawn("server"), (here.digest, GENERATION), drawn("server key"), lambda to, data: devices[to].send(data)
     )
-    rows: RowsByName = {
-        name: ([[i / 8, 0.1, -0.5], [0.3, -i / 8, 1.0]], [[0.5], [-i / 8]]) for i, name in enumerate("abcd")
-    }
-    found = run_of(terms, rows, {"a": 0, "b": 0, "c": 1, "d": 1}, TwoProducts(), "ac")
-    for unit, limit in ((100, 10**6), (2**55 + 2**10, 2**60)):
-        total = replace(terms, d=1, outputs=3, epochs=1, total_limit=limit.to_bytes(9))
-        numbers: RowsByName = {name: ([], [[i * unit, 0, -i - 1]]) for i, name in enumerate("abcd")}
-        found += run_of(total, numbers, {}, WholeTotal(), "c")
-    return found
+    before(devices["a"], asking)
+    server.begin(asking, ROSTER, ENDS)
+    server.total(asking, b"sums", "ab")
+    server.total(asking, b"sums", "cd")
+    server.total(asking, b"gram", "kb")
+    for e in (E, E, OTHER_E):
+        server.product_with(asking, b"gram", e, "ab")
+        server.product_with(asking, b"gram", e, "cd")
+    server.certified(asking, b"counts", ["ac", "bd"], "acl")
+    refused_by_all(devices["a"])
+    refused_by_owners(devices["a"], asking)
+    refused_by_holders(devices["c"], asking)
+    refused_when_certified(devices["a"])
+    refused_without_role(devices["l"], asking)
+    server.close(asking)
+    after(devices)
+    return [devices[name].case() for name in ("a", "c", "k", "l")]
 
 
-def as_letter(data: bytes) -> list[bytes]:
-    """[head, bulk]: a message that travels without its attachment, and that beside it."""
-    found = wire.decode(data)
-    return [wire.encode(replace(found, attachment=b"")), found.attachment]
+def ids(asking: server.Server) -> Case:
+    """What is common to all requests."""
+    return {"study": asking.scope[0], "generation": asking.scope[1], "server": secrets.public_of(asking.key)}
 
 
-def broker() -> list[Case]:
-    """The first device of ``exchange`` at a broker: its client id, and to each frame that comes in those that go out.
-
-    The specification has no broker: this is the section "At a broker" of its page, done by hand.
-    """
-    case, study, key_file = exchange()[0], "trial", b"the file of a private key"
-    name, server, no_part = case["name"], bytes.fromhex(case["server"]), "this device does not take part"
-    taken = [bytes.fromhex(one["receives"]) for one in case["messages"]]
-    sent = [[bytes.fromhex(reply) for reply in one["sends"]] for one in case["messages"]]
-    count = len(taken) - 4  # three updates and the end are no letters
-    run, letters = wire.decode(taken[0]).run, [as_letter(one) for one in taken[:count]]
-    replies = [as_letter(reply) for one in sent[:count] for reply in one]
-    frames: list[Case] = []
-
-    def frame(what: str, comes: bytes, *leave: bytes) -> None:
-        frames.append({"what": what, "receives": comes.hex(), "sends": [one.hex() for one in leave]})
-
-    def call(what: str, body: bytes, *reply: Any) -> None:
-        number = f"call-{len(frames)}"
-        frame(what, wire.packed("call", number, body), wire.packed("reply", number, wire.packed(*reply)))
-
-    def again(what: str) -> None:
-        frames.append({**frames[-1], "what": what})
-
-    def hello(version: int, key: bytes) -> bytes:
-        return wire.packed("hello", version, drawn("challenge", 16), key)
-
-    def step(first: int, last: int, confirmed: int, newest: bytes = b"", to: str = name) -> bytes:
-        parcel = (first, confirmed, "", newest, letters[first:last])
-        return wire.packed("step", wire.VERSION, run, to, b"an ask", *parcel)
-
-    statement = wire.packed("codedfl introduction v3", server, drawn("challenge", 16), name)
-    signature = secrets.sign(drawn(name), statement)
-    call("a hello", hello(3, server), "introduction", name, secrets.identity_of(drawn(name)), signature)
-    again("the same call once more")
-    frame("how is it with that call?", wire.packed("nudge", "call-0"), bytes.fromhex(frames[0]["sends"][0]))
-    frame("how is it with another?", wire.packed("nudge", "another"), wire.packed("unknown", "another"))
-    frame("no frame", b"\x00")
-    other_version = "the protocol version must be 3 on this node, got 2"
-    call("another version", hello(2, server), "refused", other_version)
-    call("another server", hello(3, drawn("another")), "refused", no_part)
-    call("a run that is not known, from letter 2 on", step(2, 3, 0), "refused", no_part)
-    call("the end of a run that is not known", step(0, 0, 0, taken[-1]), "parcel", 0, 0, "", b"", [])
-    call("another device's step", step(0, 1, 0, to="b"), "refused", no_part)
-    call("the invitation", step(0, 1, 0), "parcel", 0, 1, "", b"", replies[:1])
-    call("it again, and the agreement", step(0, 2, 0), "parcel", 0, 2, "", b"", replies[:1])
-    call("role-key-wanted; the join is confirmed", step(2, 3, 1), "parcel", 1, 3, "", b"", replies[1:2])
-    call("a letter is missing", step(4, 5, 1), "parcel", 1, 3, no_part, b"", replies[1:2])
-    call("more confirmed than was sent", step(3, 4, 9), "parcel", 1, 3, no_part, b"", replies[1:2])
-    call("an update before its time", step(3, 3, 2, taken[count]), "parcel", 2, 3, no_part, b"", [])
-    call("all other letters", step(3, count, 2), "parcel", 2, count, "", b"", replies[2:])
-    for epoch, (update, (answer,)) in enumerate(zip(taken[count:-1], sent[count:-1], strict=True)):
-        update_step = step(count, count, len(replies), update)
-        call(f"update {epoch + 1}", update_step, "parcel", len(replies), count, "", answer, [])
-    call("you cannot take part", wire.packed("dismissal", "a reason"), "refused", no_part)
-    end = step(count + 1, count + 1, len(replies), taken[-1])
-    call("the end, though a letter is missing", end, "parcel", len(replies), count, no_part, b"", [])
-    again("the same call once more")
-    call("the end in another call", end, "parcel", 0, 0, "", b"", [])
-    client_id = secrets.sha256(f"codedfl client id|{name}-{study}|".encode(), key_file).hex()[:32]
-    asked = {"name": name, "study": study, "key_file": key_file.hex(), "client_id": f"{name}-{study}-{client_id}"}
-    given = {key: case[key] for key in ("server", "parameters", "pods", "X", "Y")}
-    return [{**asked, "ask": b"an ask".hex(), **given, "frames": frames}]
+def before(one: Recorded, asking: server.Server) -> None:
+    """Nothing is begun by what is refused."""
+    one.send(drawn("noise"), "no MessagePack")
+    enrol = {**ids(asking), "not_after": ENDS}
+    one.send(wire.request(drawn("somebody"), "enrol", enrol, {}), "not signed by the server")
+    one.send(
+        wire.request(drawn("server"), "draw", ids(asking), {"members": []}), "a generation without enrolling in it"
+    )
+    for what, ends in (("over before it begins", NOW), ("longer than 60 days", NOW + 60 * 24 * 3600 + 1)):
+        one.send(wire.request(drawn("server"), "enrol", {**enrol, "not_after": ends}, {}), what)
 
 
-PARTS = (packing, gradient_code, rounding, row_blocks, pads, sealing, agreements, exchange, broker)
+def refused_by_all(one: Recorded) -> None:
+    """Whatever is asked for."""
+    good = bytes.fromhex(one.steps[-1]["receives"])
+    fields, common, own = wire.read_request(good)
+    one.send(good + b"\0", "something left over")
+    one.send(good[:-1], "something missing")
+    one.send(wire.encode({**fields, "kind": "open"}), "an unknown kind")
+    one.send(wire.encode({**fields, "more": 1}), "an unknown field")
+    one.send(wire.encode({name: value for name, value in fields.items() if name != "own"}), "a field missing")
+    for what, changes in (("a number that is none", {"generation": 5.0}), ("a negative number", {"generation": -1})):
+        one.send(wire.request(drawn("server"), fields["kind"], {**common, **changes}, own), what)
+    one.send(wire.request(drawn("server"), fields["kind"], {**common, "server": bytes(31)}, own), "a short key")
+    one.send(
+        wire.request(drawn("server"), fields["kind"], {**common, "server": bytes(32)}, own), "a key of small order"
+    )
+    one.refuses("another study", "enrol", study=drawn("other study"))
+    one.refuses("not signed by the server", "enrol", "somebody")
+    one.send(wire.encode({**fields, "signature": fields["signature"][::-1]}), "a spoiled signature")
+    one.refuses("an older generation", "upload", generation=GENERATION - 1)
+    one.refuses("a newer generation, without enrolling", "upload", generation=GENERATION + 1)
+    one.refuses("this generation with another end", "enrol", not_after=ENDS + 1)
 
 
-def text_of(part: Any) -> str:
-    """The file of one part."""
-    found = {"protocol": wire.VERSION, "part": part.__name__, "what": part.__doc__, "cases": part()}
-    return json.dumps(found, indent=1) + "\n"
+def refused_by_owners(one: Recorded, asking: server.Server) -> None:
+    """Draws and uploads."""
+    member = asking.enrolled["c"]
+    one.refuses("a co-holder of another role", "draw", members=[asking.enrolled["b"]])
+    one.refuses("a co-holder with another key", "draw", members=[[member[0], drawn("key"), *member[2:]]])
+    one.refuses("a co-holder for another time", "draw", members=[[*member[:2], member[2] + 1, member[3]]])
+    first, second = asking.role_keys
+    one.refuses("an ask that does not follow from the study", "upload", ask=b"other")
+    one.refuses("one role key", "upload", role_keys=[first])
+    one.refuses("role keys in another order", "upload", role_keys=[second, first])
+    one.refuses("a role key twice", "upload", role_keys=[first, first])
+    one.refuses("a role key that nobody signed", "upload", role_keys=[first, [*second[:2], drawn("B"), second[3]]])
+    one.refuses("a role key by somebody without a role", "upload", role_keys=[first, ["l", *second[1:]]])
+    low = [*first[:2], bytes(32), secrets.sign(drawn("a"), "role key", *asking.scope, 0, bytes(32))]
+    one.refuses("a role key of small order", "upload", role_keys=[low, second])
+    one.send(bytes.fromhex(next(s for s in one.steps if s["what"] == "upload")["receives"]), "the first upload again")
+    server.uploads(asking, b"fixed")
+    one.refuses("one argument more than the study allows", "upload", ask=b"more")
+
+
+def refused_by_holders(one: Recorded, asking: server.Server) -> None:
+    """Sums of pads."""
+    entries, key = asking.lists[b"sums"], asking.role_keys[0]
+
+    def listed(what: str, found: list[Any], **changes: Any) -> None:
+        one.refuses(what, "answer", **{"ask": b"sums", "e": b"", "entries": wire.encode(found), **changes})
+
+    listed("an empty list, sent along", [])
+    listed("half a group", entries[1:])
+    listed("too few owners", [entry for entry in entries if entry[0] in GROUPS[1]])
+    listed("not ascending", [entries[1], entries[0], *entries[2:]])
+    listed("an owner twice", [entries[0], *entries])
+    listed("somebody without rows", [*entries, [*asking.enrolled["k"], bytes(16)]])
+    listed("somebody who is not on the roster", [*entries, ["z", *entries[0][1:]]])
+    listed("an enrolment that nobody signed", [[*entries[0][:3], entries[1][3], entries[0][4]], *entries[1:]])
+    listed("a short nonce", [[*entries[0][:4], bytes(15)], *entries[1:]])
+    listed("no list", [], entries=b"", list=drawn("list"))
+    listed("another list than the common one", entries, list=drawn("list"))
+    listed("no MessagePack as a list", [], entries=b"\xc1")
+    listed("other groups than the study fixes", asking.lists[b"sums"], ask=b"fixed")
+    listed("the key of another role", entries, role_key=asking.role_keys[1])
+    listed("a role key that nobody signed", entries, role_key=[*key[:2], drawn("B"), key[3]])
+    listed("a sealed key for somebody else", entries, sealed=asking.sealed["k"])
+    listed("no sealed key", entries, sealed=b"")
+    gram: Case = {"ask": b"gram", "entries": wire.encode(asking.lists[b"gram"])}
+    gram["e"] = numbers.to_bytes(64, [v for row in E for v in row])
+    for what, rows in (("no rows", [0, 0]), ("rows beyond the matrix", [0, 2]), ("rows backwards", [1, 0])):
+        one.refuses(what, "answer", **gram, rows=rows)
+    for what, e in (
+        ("a column of e beyond its room", [[1, 0], [-(2**12), 3], [0, 0], [0, 0], [0, 0]]),
+        ("the largest negative number", [[-(2**63), 0], *[[0, 0]] * 4]),
+        ("a row of e missing", E[1:]),
+        ("an e more than the study allows", [[1, 1]] * 5),
+    ):
+        one.refuses(what, "answer", **{**gram, "e": numbers.to_bytes(64, [v for row in e for v in row])})
+    one.refuses("an e of no matrix", "answer", ask=b"sums", e=bytes(8), entries=wire.encode(entries))
+
+
+def refused_when_certified(one: Recorded) -> None:
+    """Totals that somebody else would have to believe."""
+    last = next(step for step in reversed(one.steps) if step["what"] == "certify")
+    own = wire.read_request(bytes.fromhex(last["receives"]))[2]
+    uploads, (first, second) = own["uploads"], own["sums"]
+    spoiled = [[bytes([uploads[0][0][0] ^ 1]) + uploads[0][0][1:], uploads[0][1]], *uploads[1:]]
+    one.refuses("an upload that its owner has not signed", "certify", uploads=spoiled)
+    one.refuses("an upload left out", "certify", uploads=uploads[1:])
+    one.refuses("uploads in another order", "certify", uploads=[uploads[1], uploads[0], *uploads[2:]])
+    one.refuses("a role's sum left out", "certify", sums=[first])
+    one.refuses("too few signatures of a role's sum", "certify", sums=[first, [*second[:2], second[2][:1]]])
+    one.refuses("a signature twice", "certify", sums=[first, [*second[:2], second[2][:1] * 2]])
+    one.refuses("signatures by another role", "certify", sums=[first, [*second[:2], first[2]]])
+    one.refuses("another sum than was signed", "certify", sums=[first, [second[0], bytes(12), second[2]]])
+    one.refuses("a statistic that is not certified", "certify", ask=b"sums")
+
+
+def refused_without_role(one: Recorded, asking: server.Server) -> None:
+    """A device that helps with nothing but certified totals."""
+    scope, secret = ids(asking), drawn("server")
+    one.send(wire.request(secret, "draw", scope, {"members": []}), "a role key of who holds none")
+    one.send(
+        wire.request(secret, "upload", {**scope, "ask": b"sums"}, {"role_keys": asking.role_keys}),
+        "rows of who has none",
+    )
+    common = {**scope, "ask": b"sums", "list": drawn("list"), "e": b""}
+    own = {"role_key": asking.role_keys[0], "sealed": b"", "rows": [0, 1], "entries": b""}
+    one.send(wire.request(secret, "answer", common, own), "an answer of who holds no role")
+
+
+def after(devices: dict[str, Recorded]) -> None:
+    """A generation that was closed stays closed; the next one has other keys, and ends by itself."""
+    one = devices["a"]
+    one.refuses("close", "close")
+    one.refuses("an upload after the end", "upload")
+    one.refuses("enrolling again after the end", "enrol")
+    one.refuses("enrol", "enrol", generation=GENERATION + 1)
+    one.refuses("draw", "draw", generation=GENERATION + 1, members=[])
+    one.refuses("the older generation's close", "close")
+    one.now = ENDS
+    one.refuses("a draw when time is up", "draw", generation=GENERATION + 1, members=[])
+    one.refuses("enrol", "enrol", generation=GENERATION + 2, not_after=ENDS + 1)
+    member = wire.decode(bytes.fromhex(devices["c"].steps[0]["sends"]), wire.REPLY)["enrolment"]
+    one.refuses("a co-holder whose time is up", "draw", generation=GENERATION + 2, members=[member])
+
+
+PARTS: dict[str, Callable[[], list[Case]]] = {
+    "layouts": layouts,
+    "keys": keys,
+    "pads": pads,
+    "rosters": rosters,
+    "exchange": exchange,
+}
+
+
+def made(part: str) -> str:
+    """The file of a part."""
+    what = (PARTS[part].__doc__ or "").partition("\n")[0]
+    return json.dumps({"protocol": 4, "part": part, "what": what, "cases": PARTS[part]()}, indent=1) + "\n"
 
 
 def main() -> None:
-    """Write them all."""
+    """Write them."""
     FOLDER.mkdir(exist_ok=True)
     for part in PARTS:
-        (FOLDER / f"{part.__name__}.json").write_text(text_of(part), encoding="utf-8")
+        (FOLDER / f"{part}.json").write_text(made(part), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,84 +1,90 @@
-"""Numbers: the ring Z_M, how it travels, and which entries of a symmetric matrix travel where.
-
-A ring number is a Python integer modulo M = p_1 p_2 (or p_1 p_2 p_3), primes just under 2^24. Matrices are lists of
-rows; of a symmetric one the upper triangle travels, by pairs of row blocks; a single block has all rows.
-"""
+"""Numbers: integers modulo 2^k, where each of them stands in an upload, and how they are added and multiplied."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from itertools import accumulate, islice
-from math import isqrt, prod
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-Matrix = list[list[int]]
-Pair = tuple[int, int]  # of row blocks, the smaller first
+TILE = 256  # rows and columns of a tile of the triangle
+LOW = 2**40  # of a number that takes two words: v = low + LOW high, 0 <= low < LOW
 
-
-def primes_for(divisor: int, count: int = 2) -> list[int]:
-    """The ``count`` largest primes below 2^24 that are 1 modulo ``divisor``."""
-    candidates = range((2**24 - 2) // divisor * divisor + 1, 1, -divisor)
-    primes = (one for one in candidates if all(one % q for q in range(2, isqrt(one) + 1)))
-    return list(islice(primes, count))
+Numbers = Sequence[int]
+Matrix = Sequence[Numbers]
 
 
-def from_residues(planes: list[list[int]], primes: list[int]) -> list[int]:
-    """The numbers modulo M with these residues, one list of them per prime (Chinese remainders)."""
-    modulus = prod(primes)
-    units = [modulus // p * pow(modulus // p, -1, p) for p in primes]  # 1 modulo its prime, 0 modulo the others
-    return [sum(r * u for r, u in zip(one, units, strict=True)) % modulus for one in zip(*planes, strict=True)]
+@dataclass(frozen=True)
+class Layout:
+    """How the numbers of a statistic are laid out; the same for all devices, as it follows from study and ask.
 
-
-def pack(numbers: list[int], primes: list[int]) -> bytes:
-    """All residues modulo the first prime, then modulo the next: three bytes each, little endian."""
-    return b"".join((x % p).to_bytes(3, "little") for p in primes for x in numbers)
-
-
-def unpack(data: bytes, primes: list[int], count: int) -> list[int]:
-    """Undo ``pack``. A wrong length and a residue that is not below its prime are refused."""
-    assert len(data) == 3 * count * len(primes), "a packed number takes three bytes per prime"
-    residues = [int.from_bytes(data[at : at + 3], "little") for at in range(0, len(data), 3)]
-    planes = pieces(residues, [count] * len(primes))
-    assert all(x < p for plane, p in zip(planes, primes, strict=True) for x in plane), "a residue is below its prime"
-    return from_residues(planes, primes)
-
-
-def pieces(numbers: list[int], lengths: list[int]) -> list[list[int]]:
-    """The numbers cut into pieces of these lengths."""
-    assert len(numbers) == sum(lengths), "no number is left over"
-    return [numbers[end - length : end] for length, end in zip(lengths, accumulate(lengths), strict=True)]
-
-
-def add(left: list[int], right: list[int], factor: int = 1) -> list[int]:
-    """left + factor * right, number by number."""
-    return [a + factor * b for a, b in zip(left, right, strict=True)]
-
-
-def product(matrix: Matrix, e: Matrix, modulus: int) -> list[int]:
-    """matrix e modulo M, row by row in one list."""
-    columns = list(zip(*e, strict=True))
-    return [sum(a * b for a, b in zip(row, column, strict=True)) % modulus for row in matrix for column in columns]
-
-
-# -- the triangle of a symmetric d x d matrix, by pairs of row blocks
-
-
-def block_rows(d: int, blocks: int) -> list[range]:
-    """d rows in this number of blocks."""
-    return [range(k * d // blocks, (k + 1) * d // blocks) for k in range(blocks)]
-
-
-def entries(d: int, blocks: int, kept: Collection[int]) -> dict[Pair, list[Pair]]:
-    """Which entries (row, column) stand in each pair of row blocks, in the order in which they travel.
-
-    Of all pairs those with a block that is kept: its rows, and by symmetry the columns above them.
+    First stands a vector, then the upper triangle of a symmetric matrix. Of the vector the sum over owners can be asked
+    for, of the matrix products of the sum with an e.
     """
-    rows = block_rows(d, blocks)
-    pairs = [(a, b) for a in range(blocks) for b in range(a, blocks) if a in kept or b in kept]
-    return {(a, b): [(i, j) for i in rows[a] for j in rows[b] if i <= j] for a, b in pairs}
+
+    bits: int  # k of a word: 32, 48 or 64
+    words: int  # 1 or 2 for each number
+    length: int  # numbers of the vector
+    limit: int  # no sum in the vector is larger in size
+    size: int = 0  # rows of the matrix; 0 is no matrix
+    columns: int = 0  # of every e
+    room: int = 0  # the largest sum of sizes in a column of e
+    certified: bool = False  # whether devices sign, so that others can believe the total
 
 
-def rows_from(numbers: list[int], d: int, blocks: int, kept: Collection[int]) -> Matrix:
-    """The rows of the blocks that are kept, from the numbers that ``entries`` names."""
-    places = [place for pair in entries(d, blocks, kept).values() for place in pair]
-    found = dict(zip(places, numbers, strict=True))
-    return [[found[min(i, j), max(i, j)] for j in range(d)] for k in kept for i in block_rows(d, blocks)[k]]
+def spans(layout: Layout) -> tuple[int, int]:
+    """Where the words of the vector end, and those of the matrix."""
+    return layout.words * layout.length, layout.words * (layout.length + layout.size * (layout.size + 1) // 2)
+
+
+def places(size: int) -> list[tuple[int, int]]:
+    """Row and column of each number of the triangle as it travels: tile after tile, in a tile row after row."""
+    tiles = [range(at, min(size, at + TILE)) for at in range(0, size, TILE)]
+    return [(i, j) for a, rows in enumerate(tiles) for columns in tiles[a:] for i in rows for j in columns if i <= j]
+
+
+def planes(layout: Layout, numbers: Numbers) -> list[int]:
+    """One word for each number; of two, first the low words of all numbers, then the high ones."""
+    if layout.words == 1:
+        return [v % 2**layout.bits for v in numbers]
+    return [v % LOW for v in numbers] + [v // LOW % 2**layout.bits for v in numbers]
+
+
+def words_of(layout: Layout, vector: Numbers, matrix: Matrix = ()) -> list[int]:
+    """All words of one owner: those of the vector, then those of the matrix."""
+    return planes(layout, vector) + planes(layout, [matrix[i][j] for i, j in places(layout.size)])
+
+
+def signed(bits: int, words: Numbers) -> list[int]:
+    """Words read as two's complement."""
+    return [(w + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1) for w in words]
+
+
+def numbers_of(layout: Layout, words: Numbers) -> list[int]:
+    """Undo ``planes``, of sums of words: as long as no sum passes its limit nothing is lost."""
+    found, count = signed(layout.bits, words), len(words) // layout.words
+    return [sum(v * LOW**plane for plane, v in enumerate(found[i::count])) for i in range(count)]
+
+
+def to_bytes(bits: int, words: Numbers) -> bytes:
+    """k/8 bytes for each word, little endian."""
+    return b"".join((w % 2**bits).to_bytes(bits // 8, "little") for w in words)
+
+
+def from_bytes(bits: int, data: bytes) -> list[int]:
+    """Undo ``to_bytes``."""
+    return [int.from_bytes(data[at : at + bits // 8], "little") for at in range(0, len(data), bits // 8)]
+
+
+def add(a: Numbers, b: Numbers, sign: int = 1) -> list[int]:
+    """Entry by entry; they are reduced modulo 2^k when they become bytes or numbers."""
+    return [x + sign * y for x, y in zip(a, b, strict=True)]
+
+
+def product(layout: Layout, triangle: Numbers, e: Matrix, first: int, last: int) -> list[int]:
+    """Rows of the matrix times e, row by row: those of tile rows ``first`` to ``last`` - 1. Plane after plane."""
+    order, found = places(layout.size), []
+    for plane in range(layout.words):
+        at = dict(zip(order, triangle[plane * len(order) :], strict=False))
+        for i in range(first * TILE, min(layout.size, last * TILE)):
+            row = [at[min(i, j), max(i, j)] for j in range(layout.size)]
+            found += [sum(v * e[j][c] for j, v in enumerate(row)) for c in range(layout.columns)]
+    return found

@@ -1,14 +1,16 @@
-"""Secrets: pads from seeds, seals between two parties, bulk under a content key, commitments. Only known primitives.
+"""Secrets: every key of a generation follows from one root. Only known primitives, composed here.
 
-Ed25519 signs, X25519 agrees on keys, HKDF-SHA256 derives, ChaCha20 expands, ChaCha20-Poly1305 seals. Every secret, key
-and digest is 32 bytes.
+Ed25519 signs, X25519 agrees on keys, HKDF-SHA256 derives, ChaCha20 makes pads, ChaCha20-Poly1305 seals. Every secret,
+key and digest has 32 bytes, every signature 64.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import hmac
+from collections.abc import Sequence
 
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
@@ -16,45 +18,31 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from spec.numbers import Pair, from_residues
+from spec.numbers import from_bytes
 
-SEGMENT = 65536  # numbers per ChaCha20 nonce
-CHUNK = 2**20  # bytes of bulk that are sealed at a time
-
-
-def sha256(*parts: bytes) -> bytes:
-    """SHA-256 of the parts as one text."""
-    return hashlib.sha256(b"".join(parts)).digest()
+Part = bytes | str | int
+Scope = tuple[bytes, int]  # what every key is for: the study's digest h, and the generation g
 
 
-def derive(secret: bytes, salt: bytes, info: bytes) -> bytes:
-    """32 bytes by HKDF-SHA256."""
-    return HKDF(SHA256(), 32, salt=salt, info=info).derive(secret)
+def pack(*parts: Part) -> bytes:
+    """What is hashed, signed and derived from: before each part its length, 8 bytes, big endian. So is a number."""
+    data = [p.encode() if isinstance(p, str) else p.to_bytes(8, "big") if isinstance(p, int) else p for p in parts]
+    return b"".join(len(one).to_bytes(8, "big") + one for one in data)
 
 
-# -- pads (paper IV-B: Delta_i and Xi_i; footnote 1)
+def sha256(data: bytes) -> bytes:
+    """SHA-256."""
+    return hashlib.sha256(data).digest()
 
 
-def pad(seed: bytes, label: str, count: int, primes: list[int], pair: Pair = (0, 0)) -> list[int]:
-    """``count`` uniform ring numbers from a seed of 32 bytes; another label or pair has another stream.
-
-    A pad knows of no run, so that it can be made before one: its seed is drawn for one upload and never used again.
-    """
-    keys = [derive(seed, b"", f"codedfl pad v2|{label}|{k}".encode()) for k in range(len(primes))]
-    return from_residues([residues(key, count, p, pair) for key, p in zip(keys, primes, strict=True)], primes)
+def hkdf(secret: bytes, info: bytes) -> bytes:
+    """HKDF-SHA256 without a salt, 32 bytes."""
+    return HKDF(SHA256(), 32, salt=None, info=info).derive(secret)
 
 
-def residues(key: bytes, count: int, p: int, pair: Pair) -> list[int]:
-    """Three bytes at a time, little endian, those below p; a new nonce every SEGMENT numbers: its number, the pair."""
-    found: list[int] = []
-    for segment in range(-(-count // SEGMENT)):
-        nonce = bytes(4) + b"".join(number.to_bytes(4, "little") for number in (segment, *pair))  # block counter 0
-        stream = Cipher(algorithms.ChaCha20(key, nonce), mode=None).encryptor()
-        while len(found) < min(count, (segment + 1) * SEGMENT):
-            candidate = int.from_bytes(stream.update(bytes(3)), "little")
-            if candidate < p:
-                found.append(candidate)
-    return found
+def derive(secret: bytes, what: str, *info: Part) -> bytes:
+    """All keys of the protocol but the long-term one."""
+    return hkdf(secret, pack(f"codedfl 4 {what}", *info))
 
 
 # -- who a party is: a long-term key, which signs and does nothing else
@@ -62,75 +50,90 @@ def residues(key: bytes, count: int, p: int, pair: Pair) -> list[int]:
 
 def signing_key(secret: bytes) -> Ed25519PrivateKey:
     """From the party's long-term secret."""
-    return Ed25519PrivateKey.from_private_bytes(derive(secret, b"", b"codedfl v2|identity ed25519"))
+    return Ed25519PrivateKey.from_private_bytes(hkdf(secret, b"codedfl v2|identity ed25519"))
 
 
 def identity_of(secret: bytes) -> bytes:
-    """The public key that stands for the party in rosters and studies."""
+    """The public key that stands for the party on rosters and in studies."""
     return signing_key(secret).public_key().public_bytes_raw()
 
 
-def sign(secret: bytes, message: bytes) -> bytes:
-    """64 bytes."""
-    return signing_key(secret).sign(message)
+def sign(secret: bytes, what: str, *parts: Part) -> bytes:
+    """A signature of a text; the first part says what it is, as for keys."""
+    return signing_key(secret).sign(pack(f"codedfl 4 {what}", *parts))
 
 
-def verify(identity: bytes, message: bytes, signature: bytes) -> None:
-    """Raise ``InvalidSignature`` unless the party with this key signed this message."""
-    Ed25519PublicKey.from_public_bytes(identity).verify(signature, message)
+def is_signed(identity: bytes, signature: bytes, what: str, *parts: Part) -> bool:
+    """Whether the party with this key signed this text."""
+    try:
+        Ed25519PublicKey.from_public_bytes(identity).verify(signature, pack(f"codedfl 4 {what}", *parts))
+    except (InvalidSignature, ValueError):
+        return False
+    return True
 
 
-# -- what a party seals: run keys and keys of roles are X25519 keys
+# -- keys of a generation
 
 
 def public_of(key: bytes) -> bytes:
-    """The public half."""
+    """The public half of an X25519 key."""
     return X25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw()
 
 
-def agreed_secret(key: bytes, public: bytes) -> bytes:
-    """What the owners of two keys have in common; a public key of small order is refused."""
+def shared(key: bytes, public: bytes) -> bytes:
+    """What the owners of two X25519 keys have in common; ``ValueError`` for a public half of small order."""
     return X25519PrivateKey.from_private_bytes(key).exchange(X25519PublicKey.from_public_bytes(public))
 
 
-def seal_key(secret: bytes, fresh: bytes, sender: bytes, receiver: bytes) -> bytes:
-    """The key of one envelope, from public keys and both secrets."""
-    return derive(secret, fresh, b"codedfl v2|seal|" + sender + receiver)
+def keyed_hash(scope: Scope, root: bytes, what: str, *parts: Part) -> bytes:
+    """16 bytes that only this device can make, and makes again from the same parts."""
+    return hmac.digest(derive(root, "siv", *scope), pack(f"codedfl 4 {what}", *parts), "sha256")[:16]
 
 
-def seal(sender: bytes, receiver: bytes, context: bytes, plaintext: bytes, fresh: bytes) -> bytes:
-    """Fresh public key | ciphertext | tag: only ``receiver`` opens it, and only ``sender`` can have made it."""
-    secret = agreed_secret(fresh, receiver) + agreed_secret(sender, receiver)
-    key = seal_key(secret, public_of(fresh), public_of(sender), receiver)
-    return public_of(fresh) + ChaCha20Poly1305(key).encrypt(bytes(12), plaintext, context)
+# -- pads
 
 
-def open_sealed(receiver: bytes, sender: bytes, context: bytes, sealed: bytes) -> bytes:
-    """Undo ``seal``; raises ``InvalidTag`` where anything of it, or the context, is another."""
-    fresh, ciphertext = sealed[:32], sealed[32:]
-    secret = agreed_secret(receiver, fresh) + agreed_secret(receiver, sender)
-    key = seal_key(secret, fresh, sender, public_of(receiver))
-    return ChaCha20Poly1305(key).decrypt(bytes(12), ciphertext, context)
+def label_of(study: bytes, ask: bytes) -> bytes:
+    """What a pad belongs to."""
+    return pack(study, sha256(ask))
 
 
-def in_chunks(step: Callable[[bytes, bytes, bytes], bytes], context: bytes, data: bytes, size: int) -> bytes:
-    """Chunk by chunk; finality and number of a chunk are its nonce, so that none can be cut, swapped or repeated."""
-    starts = range(0, max(1, len(data)), size)
-    nonces = [bytes([at == starts[-1]]) + index.to_bytes(11, "big") for index, at in enumerate(starts)]
-    return b"".join(step(nonce, data[at : at + size], context) for nonce, at in zip(nonces, starts, strict=True))
+def pad_key(secret: bytes, role: int, owner: Sequence[Part], role_public: bytes, label: bytes, nonce: bytes) -> bytes:
+    """Of one pad. ``owner``: study, name and A; ``secret`` is shared(a, B) at the owner, shared(b, A) at a holder."""
+    study, name, public = owner
+    return derive(derive(secret, "kappa", study, role, name, public, role_public), "pad", label, nonce)
 
 
-def encrypt_bulk(key: bytes, context: bytes, plaintext: bytes) -> bytes:
-    """Under a content key, which encrypts one plaintext only."""
-    return in_chunks(ChaCha20Poly1305(key).encrypt, context, plaintext, CHUNK)
+def pad(key: bytes, bits: int, first: int, count: int) -> list[int]:
+    """Words ``first`` to ``first + count`` - 1 of a pad: ChaCha20's key stream, k/8 bytes for each, little endian.
+
+    The 16 bytes are the block counter, 4 bytes, little endian, and a nonce of zeros. A block has 64 bytes.
+    """
+    block, skipped = divmod(first * bits // 8, 64)
+    cipher = Cipher(algorithms.ChaCha20(key, block.to_bytes(4, "little") + bytes(12)), mode=None)
+    return from_bytes(bits, cipher.encryptor().update(bytes(skipped + count * bits // 8))[skipped:])
 
 
-def decrypt_bulk(key: bytes, context: bytes, digest: bytes, ciphertext: bytes) -> bytes:
-    """Undo it. The digest, sealed to each receiver, comes first: every receiver could make chunks that open."""
-    assert sha256(ciphertext) == digest, "the bulk is the one that its sender sealed"
-    return in_chunks(ChaCha20Poly1305(key).decrypt, context, ciphertext, CHUNK + 16)
+# -- seals: every key seals one plaintext only, so its nonce is 12 zeros; behind the ciphertext stands the tag
 
 
-def commitment(seed: bytes, agreement: bytes, owner: str, purpose: str) -> bytes:
-    """What the owner of a seed signs, so that it cannot give two receivers different ones."""
-    return sha256(b"codedfl commitment v3|", agreement, purpose.encode(), b"|", owner.encode(), b"|", seed)
+def role_seal(scope: Scope, secret: bytes, role: int, drawer: bytes, holder: bytes, public: bytes) -> ChaCha20Poly1305:
+    """For b, whose public half is ``public``; ``drawer`` and ``holder`` are the two A that share ``secret``."""
+    return ChaCha20Poly1305(derive(secret, "sealed role key", *scope, role, drawer, holder, public))
+
+
+def reply_seal(scope: Scope, secret: bytes, device: bytes, server: bytes, asked: bytes, tag: bytes) -> ChaCha20Poly1305:
+    """For one reply: ``device`` is A, ``server`` the server's key of the generation, ``asked`` the request's digest."""
+    return ChaCha20Poly1305(derive(secret, "reply", *scope, device, server, asked, tag))
+
+
+def seal_reply(scope: Scope, key: bytes, server: bytes, asked: bytes, tag: bytes, plain: bytes) -> bytes:
+    """``tag``, which no other plaintext has, and the seal; the digest of the request is authenticated with it."""
+    seal = reply_seal(scope, shared(key, server), public_of(key), server, asked, tag)
+    return tag + seal.encrypt(bytes(12), plain, asked)
+
+
+def open_reply(scope: Scope, key: bytes, device: bytes, asked: bytes, body: bytes) -> bytes:
+    """At the server, with its private key of the generation; ``InvalidTag`` for a reply to another request."""
+    seal = reply_seal(scope, shared(key, device), device, public_of(key), asked, body[:16])
+    return seal.decrypt(bytes(12), body[16:], asked)

@@ -1,40 +1,123 @@
-"""Parties of the specification and of the package in one federation, in process."""
+"""One study for parties of the specification and of the package: the same roster, layouts, rows and roots."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import random
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
-from spec.parties import Device as SpecDevice
+from spec.study import Study
 
-from codedfl.protocol.events import Outgoing, Turn
-from codedfl.protocol.messages import Message
-from codedfl.solve.solver import Solver
+from codedfl.crypto.sealed import Identity
+from codedfl.sum import device as of_package
+from codedfl.sum.layout import Layout, Words
+from codedfl.sum.terms import Participant, Terms
+from codedfl.sum.wire import Refused
+from spec import device as of_spec
+from spec import numbers
 
-
-class SolverForSpec:
-    """A solver of the package, as the specification's server asks for one."""
-
-    def __init__(self, solver: Solver, d: int, outputs: int) -> None:
-        self.solver, self._shape = solver, (d, outputs)
-
-    def __call__(self, e: list[list[float]], total: list[float]) -> list[list[float]] | None:
-        if not e:
-            *gradient, rows = total
-            self.solver.start(np.zeros(self._shape), np.array(gradient).reshape(self._shape), int(rows))
-        else:
-            self.solver.receive(np.array(e), np.array(total).reshape(self._shape))
-        found = self.solver.request()
-        return None if found is None else found.tolist()
+NOW = 1_800_000_000.0
 
 
-class SpecDeviceInPackage:
-    """A device of the specification, as the package's drivers talk to one."""
+def secret(label: str) -> bytes:
+    """Of a party, or anything else that is drawn once."""
+    return hashlib.sha256(label.encode()).digest()
 
-    objection = ""
 
-    def __init__(self, device: SpecDevice, receive: Callable[[SpecDevice, bytes], list[bytes]]) -> None:
-        self.device, self.name, self._receive = device, device.name, receive
+SERVER = Identity(secret("server"))
 
-    def receive(self, data: bytes, bulk: bytes = b"") -> Turn:
-        return Turn([Outgoing(("",), Message.decode(one)) for one in self._receive(self.device, data)])
+
+@dataclass
+class Federation:
+    """Who takes part, and what is asked for."""
+
+    groups: Mapping[int, Collection[str]]
+    z: int
+    layouts: dict[bytes, Layout]
+    key_only: Collection[str] = ()
+    holders: int | None = None
+    fixed: dict[bytes, set[int]] = field(default_factory=dict)
+    most: int | None = None  # of arguments, and of directions
+
+    @property
+    def terms(self) -> Terms:
+        people = [(name, number) for number, names in self.groups.items() for name in names]
+        everybody = [*people, *((name, None) for name in self.key_only)]
+        roster = tuple(Participant(name, Identity(secret(name)).public, group) for name, group in everybody)
+        return Terms(secret("study"), SERVER.public, roster, self.z, holders=self.holders)
+
+    @property
+    def study(self) -> Study:
+        keys = {one.name: one.key for one in self.terms.participants}
+        groups = {number: sorted(names) for number, names in self.groups.items()}
+        layouts = {ask: spec_layout(layout) for ask, layout in self.layouts.items()}
+        return Study(secret("study"), SERVER.public, keys, groups, self.z, 2, self.holders, layouts, self.fixed)
+
+    def rows(self, name: str, ask: bytes) -> tuple[list[int], list[list[int]]]:
+        """A vector and a symmetric matrix."""
+        layout, drawn = self.layouts[ask], random.Random(f"{name} {ask.hex()}")
+        most = max(1, layout.limit // 20)
+        matrix = [[0] * layout.size for _ in range(layout.size)]
+        for i in range(layout.size):
+            for j in range(i, layout.size):
+                matrix[i][j] = matrix[j][i] = drawn.randint(-most, most)
+        return [drawn.randint(-most, most) for _ in range(layout.length)], matrix
+
+    def expected(self, ask: bytes, owners: Collection[str]) -> list[int]:
+        """The sum in plain integers."""
+        return [sum(column) for column in zip(*(self.rows(name, ask)[0] for name in owners), strict=True)]
+
+    def package_device(self, name: str, clock: Callable[[], float] = lambda: NOW) -> of_package.Device:
+        memory = of_package.InMemory(arguments=self.most, directions=self.most)
+        roots = roots_of(name)
+        return of_package.Device(
+            name, Identity(secret(name)), OfPackage(self, name), memory, now=clock, random_bytes=roots
+        )
+
+    def spec_device(self, name: str, clock: Callable[[], float] = lambda: NOW) -> of_spec.Device:
+        words = {}
+        if any(name in names for names in self.groups.values()):
+            words = {
+                ask: numbers.words_of(spec_layout(self.layouts[ask]), *self.rows(name, ask)) for ask in self.layouts
+            }
+        memory = of_spec.Memory(self.most, self.most)
+        return of_spec.Device(name, secret(name), self.study, words, memory, clock, roots_of(name))
+
+
+def roots_of(name: str) -> Callable[[int], bytes]:
+    """The same roots for both kinds of device."""
+    return random.Random(f"roots of {name}").randbytes
+
+
+def spec_layout(layout: Layout) -> numbers.Layout:
+    return numbers.Layout(
+        *(layout.bits, layout.words, layout.length, layout.limit, layout.size, layout.columns, layout.room),
+        certified=layout.certified,
+    )
+
+
+@dataclass
+class OfPackage:
+    """The contract of a device of the package; for the server without a name."""
+
+    federation: Federation
+    name: str = ""
+
+    @property
+    def terms(self) -> Terms:
+        return self.federation.terms
+
+    def layout(self, ask: bytes) -> Layout:
+        if ask not in self.federation.layouts:
+            raise Refused("request", "no such statistic")
+        return self.federation.layouts[ask]
+
+    def groups(self, ask: bytes) -> Collection[int]:
+        return self.federation.fixed.get(ask, ())
+
+    def words(self, ask: bytes) -> Words:
+        vector, matrix = self.federation.rows(self.name, ask)
+        triangle = [matrix[i][j] for i in range(len(matrix)) for j in range(i, len(matrix))]
+        return self.layout(ask).words_of(np.array(vector, dtype=object), np.array(triangle, dtype=object))

@@ -1,163 +1,145 @@
-"""Devices of the specification and of the package in one federation, in every mix, with either server."""
+"""Devices of the specification and of the package in one federation, in every mix, with either server, bit for bit."""
 
 from __future__ import annotations
 
 import itertools
-import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-from mixed import SolverForSpec, SpecDeviceInPackage
+from mixed import NOW, SERVER, Federation, OfPackage, secret
 
-from codedfl import BlockKrylov, Identity
-from codedfl.code.roles import Cell, deal_cells
-from codedfl.exact.scales import Bounds
-from codedfl.protocol.agreement import Parameters
-from codedfl.protocol.contribution import Rows
-from codedfl.protocol.device import Device
-from codedfl.protocol.plan import RunPlan
-from codedfl.protocol.scheme import SharingScheme
-from codedfl.protocol.schemes.coded_padded import CODED_PADDED
-from codedfl.protocol.schemes.role_keys import ROLE_KEYS
-from codedfl.protocol.server import Server
-from codedfl.run.in_process import run_in_process
-from spec import coded_padded, fixed_point, parties, role_keys
+from codedfl.engines.in_process import InProcess
+from codedfl.sum.layout import Layout
+from codedfl.sum.session import Session
+from spec import device as of_spec
+from spec import server as spec_server
 
-D, FEATURES, OUTPUTS, EPOCHS = 4, 3, 2, 4
-NAMES = [f"device-{i}" for i in range(D)]
-MORE = [*NAMES, "device-4", "device-5"]
-SECRETS = {name: bytes([i + 1]) * 32 for i, name in enumerate(MORE)}
-SERVER_SECRET = b"s" * 32
-MIXES = [set(mix) for size in range(D + 1) for mix in itertools.combinations(NAMES, size)]
-
-
-@dataclass(frozen=True)
-class Scheme:
-    """One scheme in both implementations."""
-
-    sharing: SharingScheme
-    alpha: int
-    colluders: int
-    receive: Callable[[parties.Device, bytes], list[bytes]]
-    run: Callable[[parties.Server, fixed_point.Parameters, SolverForSpec], None]
-    names: Sequence[str] = tuple(NAMES)
-    blocks: int = 1
-    reserve: int = 0
-
-    @property
-    def plan(self) -> RunPlan:
-        bounds = Bounds(1.0, 1.0, 100, 10)
-        parameters = Parameters(
-            self.sharing.name, self.alpha, FEATURES, OUTPUTS, bounds, epochs=EPOCHS, colluders=self.colluders
-        )
-        return RunPlan(self.sharing, parameters, tuple(self.names), blocks=self.blocks, reserve=self.reserve)
-
-    @property
-    def parameters(self) -> fixed_point.Parameters:
-        name, z = self.sharing.name, self.colluders
-        return fixed_point.Parameters(
-            name, self.alpha, FEATURES, OUTPUTS, 1.0, 1.0, 100, 10, epochs=EPOCHS, colluders=z
-        )
-
-    def package_device(self, name: str) -> Device:
-        return Device(self.plan, name, Rows(*rows(name)), identity=Identity(SECRETS[name]))
-
-    def spec_device(self, name: str) -> parties.Device:
-        X, Y = rows(name)
-        public, drawn = Identity(SERVER_SECRET).public, random.Random(name).randbytes
-        roster, pods = {one: Identity(SECRETS[one]).public for one in self.names}, [frozenset(self.names)]
-        rows_of = (X.tolist(), Y.tolist(), drawn)
-        return parties.Device(name, SECRETS[name], public, self.parameters, roster, pods, 3, *rows_of)
-
-    def package_server(self) -> Server:
-        return Server(self.plan, solver(), identity=Identity(SERVER_SECRET))
-
-
-def dealt(cells: Mapping[str, Cell]) -> tuple[dict[str, int], dict[str, int]]:
-    """Roles and blocks by name, as the specification has them: no blocks where there is one."""
-    blocks = {name: cell.block for name, cell in cells.items()}
-    return {name: cell.role for name, cell in cells.items()}, blocks if max(blocks.values()) > 0 else {}
-
-
-SCHEMES = {
-    "coded-padded": Scheme(
-        CODED_PADDED,
-        3,
-        0,
-        coded_padded.receive,
-        lambda server, p, asks: coded_padded.run(server, p, asks, stragglers=frozenset(NAMES[:2])),
-    ),
-    "role-keys": Scheme(
-        ROLE_KEYS,
-        1,
-        1,
-        role_keys.receive,
-        lambda server, p, asks: role_keys.run(server, p, asks, *dealt(deal_cells(NAMES, 2))),
-    ),
-    "role-keys in two blocks": Scheme(
-        ROLE_KEYS,
-        1,
-        1,
-        role_keys.receive,
-        lambda server, p, asks: role_keys.run(server, p, asks, *dealt(deal_cells(NAMES, 2, 2))),
-        blocks=2,
-    ),
-    "role-keys in blocks with a reserve": Scheme(
-        ROLE_KEYS,
-        1,
-        1,
-        role_keys.receive,
-        lambda server, p, asks: role_keys.run(server, p, asks, *dealt(deal_cells(MORE, 2, 2, 1))),
-        MORE,
-        blocks=2,
-        reserve=1,
-    ),
+VECTOR, MATRIX, CERTIFIED = b"vector", b"matrix", b"certified"
+LAYOUTS = {
+    VECTOR: Layout.of_vector(5, 10**6),
+    MATRIX: Layout(48, 1, 3, 10**6, size=7, columns=2, room=10**4),
+    CERTIFIED: Layout.of_vector(4, 1000, certified=True),
 }
+GROUPS = {0: ["a", "b", "c"], 3: ["d", "e", "é"]}
+SMALL = Federation({0: ["a", "b", "c", "d"]}, 1, LAYOUTS)
+E = [[3, -1], [0, 5], [7, 0], [0, 0], [-9, 2], [1, 1], [0, -4]]
+
+Line = Callable[[bytes], bytes]
 
 
-def rows(name: str) -> tuple[np.ndarray, np.ndarray]:
-    drawn = np.random.default_rng(MORE.index(name))
-    return drawn.uniform(-1, 1, (5, FEATURES)), drawn.uniform(-1, 1, (5, OUTPUTS))
+def both_same(federation: Federation, name: str) -> Line:
+    """Both kinds of device, that must reply the same bytes to every request."""
+    package, spec = federation.package_device(name), federation.spec_device(name)
+
+    def reply(request: bytes) -> bytes:
+        found = package.reply(request)
+        package._sums.clear()  # the specification keeps no lists either
+        assert of_spec.reply(spec, request) == found
+        return found
+
+    return reply
 
 
-def solver() -> BlockKrylov:
-    return BlockKrylov(EPOCHS, regularisation=1e-3)
+def lines(federation: Federation, of_specification: set[str]) -> dict[str, Line]:
+    def line(name: str) -> Line:
+        if name not in of_specification:
+            return federation.package_device(name).reply
+        device = federation.spec_device(name)
+        return lambda request: of_spec.reply(device, request)
+
+    return {name: line(name) for name in federation.terms.by_name}
 
 
-@pytest.fixture(scope="module", params=SCHEMES)
-def scheme(request: pytest.FixtureRequest) -> Scheme:
-    return SCHEMES[request.param]
+def session(federation: Federation, devices: dict[str, Line]) -> Session:
+    return Session(InProcess(devices), OfPackage(federation), SERVER, wall=lambda: NOW)
 
 
-@pytest.fixture(scope="module")
-def model(scheme: Scheme) -> np.ndarray:
-    return run_in_process(scheme.package_server(), [scheme.package_device(name) for name in scheme.names])
+def product_of(federation: Federation, ask: bytes, e: list[list[int]]) -> list[list[int]]:
+    matrices = [federation.rows(name, ask)[1] for name in federation.terms.owners]
+    total = [[sum(cell) for cell in zip(*rows, strict=True)] for rows in zip(*matrices, strict=True)]
+    columns = range(len(e[0]))
+    return [[sum(v * e[j][c] for j, v in enumerate(row)) for c in columns] for row in total]
 
 
-@pytest.mark.parametrize("of_spec", MIXES, ids=lambda mix: f"{len(mix)} of the specification")
-def test_the_package_s_server(scheme: Scheme, of_spec: set[str], model: np.ndarray) -> None:
-    devices: list[Any] = [
-        SpecDeviceInPackage(scheme.spec_device(name), scheme.receive)
-        if name in of_spec
-        else scheme.package_device(name)
-        for name in scheme.names
-    ]
-    np.testing.assert_array_equal(run_in_process(scheme.package_server(), devices), model)
+def all_of(federation: Federation, devices: dict[str, Line]) -> None:
+    """Everything that there is to ask for, and the oracle's results."""
+    asks, owners = session(federation, devices), federation.terms.owners
+    assert asks.sum(VECTOR) == federation.expected(VECTOR, owners)
+    assert asks.sum(MATRIX) == federation.expected(MATRIX, owners)
+    for sign in (1, -1):
+        e = [[sign * v for v in row] for row in E]
+        found = asks.product(MATRIX, np.array(e))
+        assert found.tolist() == product_of(federation, MATRIX, e)
+    total = asks.certified(CERTIFIED)
+    total.check(federation.terms)
+    layout = LAYOUTS[CERTIFIED]
+    assert layout.numbers_of(layout.from_bytes(total.numbers, 4)) == federation.expected(CERTIFIED, owners)
+    asks.close()
 
 
-@pytest.mark.parametrize("of_spec", MIXES, ids=lambda mix: f"{len(mix)} of the specification")
-def test_the_specification_s_server(scheme: Scheme, of_spec: set[str], model: np.ndarray) -> None:
-    def line(name: str) -> parties.Send:
-        if name in of_spec:
-            one = scheme.spec_device(name)
-            return lambda data: scheme.receive(one, data)
-        device = scheme.package_device(name)
-        return lambda data: [sent.data for sent in device.receive(data).outgoing]
+@pytest.mark.parametrize("of_specification", [set(mix) for n in range(5) for mix in itertools.combinations("abcd", n)])
+def test_every_mix_of_devices_makes_the_sums_of_plain_integers(of_specification: set[str]) -> None:
+    all_of(SMALL, lines(SMALL, of_specification))
 
-    server = parties.Server(SERVER_SECRET, {name: line(name) for name in scheme.names}, random.Random(7).randbytes)
-    asks = SolverForSpec(solver(), FEATURES, OUTPUTS)
-    scheme.run(server, scheme.parameters, asks)
-    np.testing.assert_array_equal(asks.solver.model, model)
+
+@pytest.mark.parametrize("z", [0, 1])
+@pytest.mark.parametrize("key_only", [(), ("k", "l", "m")])
+@pytest.mark.parametrize("holders", [None, 4])
+def test_every_reply_is_the_same_bytes(z: int, key_only: tuple[str, ...], holders: int | None) -> None:
+    federation = Federation(GROUPS, z, LAYOUTS, key_only, holders)
+    all_of(federation, {name: both_same(federation, name) for name in federation.terms.by_name})
+
+
+@pytest.mark.parametrize(("bits", "words"), [(32, 1), (48, 1), (64, 1), (64, 2)])
+@pytest.mark.parametrize("size", [1, 256, 300])
+def test_replies_of_large_matrices_are_the_same_bytes(bits: int, words: int, size: int) -> None:
+    layout = Layout(bits, words, 2, 10**5 if words == 1 else 2**70, size=size, columns=1, room=100)
+    federation = Federation({0: ["a", "b"]}, 0, {MATRIX: layout})
+    devices = {name: both_same(federation, name) for name in "ab"}
+    asks = Session(InProcess(devices), OfPackage(federation), SERVER, wall=lambda: NOW, row_blocks=2)
+    asks.sum(MATRIX)
+    e = [[0]] * (size - 1) + [[-99]]
+    assert [[int(v) for v in row] for row in asks.product(MATRIX, np.array(e))] == product_of(federation, MATRIX, e)
+
+
+def test_a_fixed_list_of_groups() -> None:
+    federation = Federation(GROUPS, 1, LAYOUTS, fixed={VECTOR: {3}})
+    asks = session(federation, {name: both_same(federation, name) for name in federation.terms.by_name})
+    assert asks.sum(VECTOR) == federation.expected(VECTOR, GROUPS[3])
+
+
+@pytest.mark.parametrize("of_specification", [set(), set("abc"), set("bdeé")])
+def test_the_server_of_the_specification(of_specification: set[str]) -> None:
+    federation = Federation(GROUPS, 1, LAYOUTS)
+    devices, study = lines(federation, of_specification), federation.study
+    server = spec_server.Server(
+        study, secret("server"), (study.digest, 7), secret("server key"), lambda name, request: devices[name](request)
+    )
+    spec_server.begin(server, sorted(study.key), int(NOW) + 100)
+    assert spec_server.total(server, VECTOR, "ab") == federation.expected(VECTOR, study.owners)
+    assert spec_server.total(server, MATRIX, "cd") == federation.expected(MATRIX, study.owners)
+    flat = spec_server.product_with(server, MATRIX, E, "ed")
+    assert flat == [v for row in product_of(federation, MATRIX, E) for v in row]
+    by_role = [[name for name in study.key if study.role[name] == role] for role in range(2)]
+    found = spec_server.certified(server, CERTIFIED, by_role, "ad")
+    signatures = {name: one["signature"] for name, one in zip("ad", found, strict=True)}
+    assert len({one["numbers"] for one in found}) == 1
+    entries = spec_server.wire.encode(server.lists[CERTIFIED])
+    spec_server.check_certified(study, CERTIFIED, entries, found[0]["numbers"], signatures)
+    layout = LAYOUTS[CERTIFIED]
+    total = layout.numbers_of(layout.from_bytes(found[0]["numbers"], 4))
+    assert total == federation.expected(CERTIFIED, study.owners)
+    spec_server.close(server)
+    with pytest.raises(AssertionError, match="refused generation"):
+        spec_server.total(server, VECTOR, "ab")
+
+
+def test_an_absent_device_costs_its_group() -> None:
+    federation = Federation(GROUPS, 1, LAYOUTS)
+    devices, study = lines(federation, set("abcd")), federation.study
+    server = spec_server.Server(
+        study, secret("server"), (study.digest, 7), secret("server key"), lambda name, request: devices[name](request)
+    )
+    spec_server.begin(server, ["a", "b", "c", "d"], int(NOW) + 100)
+    assert spec_server.total(server, VECTOR, "ab") == federation.expected(VECTOR, GROUPS[0])

@@ -9,7 +9,7 @@ import pytest
 from experiments.code_lines import ROOT, code_lines
 
 SPEC = sorted((ROOT / "spec").glob("*.py"))
-MOST_LINES = 700
+MOST_LINES = 450
 
 
 def imported(path: Path) -> set[str]:
@@ -24,8 +24,8 @@ def imported(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("path", SPEC, ids=lambda path: path.stem)
 def test_it_imports_primitives_only(path: Path) -> None:
-    ours = {"spec", "cryptography", "msgpack"}
-    library = {"__future__", "collections", "dataclasses", "fractions", "hashlib", "itertools", "json", "math"}
+    ours = {"spec", "cryptography", "msgspec"}
+    library = {"__future__", "collections", "dataclasses", "hashlib", "hmac", "json"}
     library |= {"pathlib", "typing"}
     assert imported(path) <= ours | library
 
@@ -44,4 +44,4 @@ def test_it_has_no_class_hierarchy() -> None:
 
 
 def test_it_can_be_read_in_an_hour() -> None:
-    assert sum(code_lines(path) for path in SPEC if path.stem != "make_vectors") < MOST_LINES
+    assert sum(code_lines(path) for path in SPEC if path.stem != "make_vectors") <= MOST_LINES

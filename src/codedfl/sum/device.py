@@ -258,6 +258,8 @@ class Device:
         label = label_of(self._terms.study, common.ask)
         self._terms.check_role_key(keys.scope, role, own.role_key)
         pair = self._opened_role_key(keys, role, own)
+        if own.entries and digest(own.entries) != common.list:
+            raise Refused("list", "a list must have the digest that is common to all holders")
         place = pack(label, common.list, own.role_key.public)
         pads = self._sums.get(place)
         if pads is None:
@@ -283,16 +285,16 @@ class Device:
 
     def _opened_role_key(self, keys: GenerationKeys, role: int, own: wire.AnswerOwn) -> ExchangeKey:
         key = own.role_key
-        if key.public not in self._opened:
-            if key.drawer == self.name and keys.role_key(role).public == key.public:
-                self._opened[key.public] = keys.role_key(role)
-            else:
-                try:
-                    found = keys.open_role_key(role, key.drawer_public, key.public, own.sealed)
-                except MessageRefused as error:
-                    raise Refused("role", str(error)) from None
-                self._opened[key.public] = found
-        return self._opened[key.public]
+        if key.drawer == self.name and keys.role_key(role).public == key.public:
+            return keys.role_key(role)
+        # Invariant: all that it is opened from, or what is refused of a fresh device would not be of this one.
+        place = pack(key.drawer_public, key.public, own.sealed)
+        if place not in self._opened:
+            try:
+                self._opened[place] = keys.open_role_key(role, key.drawer_public, key.public, own.sealed)
+            except MessageRefused as error:
+                raise Refused("role", str(error)) from None
+        return self._opened[place]
 
     def _checked_list(self, scope: Scope, ask: bytes, wanted: bytes, data: bytes) -> tuple[Entry, ...]:
         if digest(data) != wanted:
