@@ -19,11 +19,25 @@ import codedfl
 import codedfl_lab
 
 # Bottom to top; a folder may import what stands above it in this list, and itself. The lab may import all of codedfl.
-FOUNDATION = {"errors", "typing", "checks", "state", "files", "private_files", "version", "on_demand", "additions"}
+FOUNDATION = {
+    *("errors", "typing", "checks", "state", "files", "logs", "private_files", "version", "on_demand", "additions"),
+}
+    "errors",
+    "typing",
+    "checks",
+    "state",
+    "files",
+    "private_files",
+    "version",
+    "on_demand",
+    "additions",
+    "logs",
+}
 LAYERS = {
     "codedfl": [
         "exact",
         "crypto",
+        "sum",
         "code",
         "privacy",
         "data",
@@ -38,6 +52,7 @@ LAYERS = {
         "engine",
         "mqtt",
         "flower",
+        "engines",
         "cli",
     ],
     "codedfl_lab": [

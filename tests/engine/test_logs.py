@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from codedfl.engine.logs import RepeatLimit
+from codedfl.logs import RepeatLimit
 
 
 def through(few: RepeatLimit, when: float, level: int, text: str, *about: object) -> str | None:

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from running_broker import HOST, RunningBroker
 
 from codedfl.errors import InvalidInput
 from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.broker_folder import SERVER_NAME, BrokerFolder
 from codedfl.mqtt.link import MOST_WAITING, BrokerFailed, BrokerLink, Connected, Disconnected, Event, Received, Will
+from running_broker import HOST, RunningBroker
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # connections cut on purpose
 
@@ -232,7 +232,7 @@ def test_a_device_with_anothers_certificate_is_refused(broker: RunningBroker):
 
 def test_a_refused_topic_is_one_line(broker: RunningBroker, opened: Callable[..., BrokerLink]):
     link = opened("device-0")
-    link.publish(topics.outbox(STUDY, "device-1"), b"x")
+    link.publish(topics.outbox(STUDY, "device-1"), b"x", retain=True)
     message = (
         f"the broker at {broker.address('device-0')} must let this party publish under its name, got a refusal: does"
         " its certificate carry another name?"

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running_broker import HOST, RunningBroker
 from study_fleet import fleet_of
 
 from approved_studies import same_findings
@@ -28,6 +27,7 @@ from codedfl.mqtt import small_broker, topics
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.broker_folder import MOSQUITTO, SMALL, BrokerFolder, Party
 from codedfl.mqtt.link import BrokerFailed, BrokerLink, Connected, Will
+from running_broker import HOST, RunningBroker
 from wording import exactly
 
 pytestmark = [

@@ -14,7 +14,6 @@ from typing import NoReturn
 import numpy as np
 import pytest
 from click.testing import Result
-from running_broker import HOST, RunningBroker
 from typer.testing import CliRunner
 
 from approved_studies import Federation, federation, tables
@@ -28,6 +27,7 @@ from codedfl.mqtt.broker_folder import SERVER_NAME
 from codedfl.mqtt.link import BrokerLink, Connected, Will
 from codedfl.mqtt.presence import SERVER_IS_HERE
 from codedfl.mqtt.readiness import readiness
+from running_broker import HOST, RunningBroker
 
 pytestmark = [
     pytest.mark.hospitals,

@@ -15,12 +15,12 @@ from typing import Any
 
 import mqtt5
 import pytest
-from running_broker import HOST, RunningBroker
 
 from codedfl.errors import CodedFLError
 from codedfl.mqtt import small_broker, topics
 from codedfl.mqtt.link import BrokerLink, Connected, Will
 from codedfl.mqtt.small_broker import SmallBroker
+from running_broker import HOST, RunningBroker
 
 pytestmark = [
     pytest.mark.hospitals,

@@ -6,11 +6,11 @@ import random
 
 import numpy as np
 import pytest
-from federations import SERVER, MadeUp, devices_of, terms_of
 
 from codedfl.engines.in_process import InProcess
 from codedfl.sum.layout import Layout
 from codedfl.sum.session import Session
+from federations import SERVER, MadeUp, devices_of, terms_of
 
 ASK = b"ask"
 

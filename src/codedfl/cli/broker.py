@@ -10,7 +10,7 @@ import typer
 from codedfl.cli import broker_options
 from codedfl.cli.exit_codes import INTERRUPTED
 from codedfl.cli.screen import Screen
-from codedfl.engine.logs import use_console
+from codedfl.logs import use_console
 
 app = typer.Typer(help="Set up and start a broker for codedfl join and serve.", no_args_is_help=True)
 

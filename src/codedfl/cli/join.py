@@ -14,8 +14,8 @@ from codedfl.cli.screen import Screen
 from codedfl.cli.screen import table as plain_table
 from codedfl.contract.toml_file import load_study
 from codedfl.data.tables import read_file
-from codedfl.engine.logs import use_console
 from codedfl.errors import InvalidInput
+from codedfl.logs import use_console
 from codedfl.on_demand import loading
 from codedfl.private_files import default_state_dir
 

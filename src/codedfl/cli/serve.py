@@ -24,10 +24,10 @@ from codedfl.contract.roster import load_roster
 from codedfl.contract.toml_file import load_study
 from codedfl.engine.conductor import Patience, load_patience
 from codedfl.engine.keys import SERVER_KEY
-from codedfl.engine.logs import use_console
 from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.state_folder import INDEX
 from codedfl.engine.study_run import RESULT_FILE, Serving
+from codedfl.logs import use_console
 from codedfl.private_files import default_state_dir
 from codedfl.report.study_files import RESULT_PAGE
 

@@ -17,9 +17,9 @@ from typing import NamedTuple, Protocol
 from codedfl.crypto.sealed import Identity, fingerprint
 from codedfl.engine.calls import Call, Dismissal, Hello, Introduction, Refused, Reply, Step, introduction_text
 from codedfl.engine.letters import Letter, Line, Parcel
-from codedfl.engine.logs import one_line
 from codedfl.engine.state_folder import INDEX, StateFolder
 from codedfl.errors import CodedFLError, MessageRefused
+from codedfl.logs import one_line
 from codedfl.protocol.device import Device, used_data
 from codedfl.protocol.events import (
     Event,

@@ -15,8 +15,8 @@ from codedfl.crypto import sealed
 from codedfl.crypto.sealed import KEY_BYTES, fingerprint
 from codedfl.engine.calls import Dismissal, Hello, Introduction, Post, Refused, Reply, introduction_text
 from codedfl.engine.letters import Letter, Line
-from codedfl.engine.logs import one_line
 from codedfl.errors import MessageRefused
+from codedfl.logs import one_line
 from codedfl.protocol.events import Event
 from codedfl.protocol.messages import MAX_NAME, name_length
 from codedfl.run.event_log import Connected, Disconnected

@@ -25,11 +25,11 @@ from codedfl.engine.calls import Post
 from codedfl.engine.conductor import Conductor, Patience
 from codedfl.engine.directory import Clock
 from codedfl.engine.keys import load_identity
-from codedfl.engine.logs import one_line
 from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.state_folder import SHELVED_BYTES, StateFolder
 from codedfl.engine.state_journal import StateJournal
 from codedfl.errors import CodedFLError, InvalidInput, NotEnoughDevices
+from codedfl.logs import one_line
 from codedfl.private_files import make_private_folder, sole_user
 from codedfl.protocol.server import Server
 from codedfl.protocol.server_events import DeviceState

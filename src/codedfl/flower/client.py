@@ -17,10 +17,10 @@ from codedfl.contract.toml_file import load_study
 from codedfl.engine.calls import Refused
 from codedfl.engine.config import setting
 from codedfl.engine.device_host import DeviceHost
-from codedfl.engine.logs import use_flower_logs
 from codedfl.engine.membership import Membership
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.flower.records import KINDS, read_call, reply_record
+from codedfl.logs import use_flower_logs
 from codedfl.private_files import default_state_dir
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 

@@ -19,8 +19,8 @@ from flwr.serverapp import Grid
 
 from codedfl.engine.calls import Call, Failed, Reply, Step
 from codedfl.engine.letters import Parcel
-from codedfl.engine.logs import one_line
 from codedfl.flower.records import call_record, read_reply
+from codedfl.logs import one_line
 
 log = logging.getLogger("codedfl.engine.server")
 

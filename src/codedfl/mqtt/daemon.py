@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 
 from codedfl.engine.calls import Call, Refused, Reply, Step
-from codedfl.engine.logs import one_line
 from codedfl.engine.resident_host import ResidentHost
 from codedfl.errors import MessageRefused
+from codedfl.logs import one_line
 from codedfl.mqtt import topics
 from codedfl.mqtt.fetching import Fetcher, Offer
 from codedfl.mqtt.frames import (

@@ -24,8 +24,8 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from codedfl.engine.logs import one_line
 from codedfl.errors import CodedFLError
+from codedfl.logs import one_line
 from codedfl.mqtt.address import BrokerAddress
 
 log = logging.getLogger("codedfl.mqtt")
@@ -88,7 +88,7 @@ class Link(Protocol):
         ...
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
-        """Send once at least; not at all while there is no connection. Empty and retained takes a message back."""
+        """Send at most once, or not at all without a connection. Retained: at least once; empty takes it back."""
         ...
 
     def events(self, seconds: float) -> list[Event]:
@@ -97,7 +97,7 @@ class Link(Protocol):
 
 
 class BrokerLink:
-    """A ``Link`` to a real broker: MQTT 5, at least once.
+    """A ``Link`` to a real broker, by MQTT 5. What is lost is asked for again, so messages are not confirmed.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class BrokerLink:
 
     def __init__(self, address: BrokerAddress, identity: str, will: Will) -> None:
         self.address = address
-        self.bytes_in = self.bytes_out = 0
+        self.bytes_in = self.bytes_out = self.messages_in = self.messages_out = 0
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._waiting: Counter[str] = Counter()  # topic -> bytes that have come in and were not asked for yet
         self._counting = threading.Lock()
@@ -180,8 +180,9 @@ class BrokerLink:
         if not self._client.is_connected():
             return
         properties = None if retain else self._passing
-        self._client.publish(topic, payload, qos=1, retain=retain, properties=properties)
+        self._client.publish(topic, payload, qos=int(retain), retain=retain, properties=properties)
         self.bytes_out += len(payload)
+        self.messages_out += 1
 
     def flush(self, seconds: float) -> None:
         """Wait until the broker has taken what was published, no longer than this."""
@@ -252,6 +253,7 @@ class BrokerLink:
 
     def _on_message(self, _client: Any, _data: Any, message: paho.MQTTMessage) -> None:
         self.bytes_in += len(message.payload)
+        self.messages_in += 1
         received = Received(message.topic, bytes(message.payload))
         with self._counting:
             fits = self._waiting[received.topic] + received.cost <= MOST_WAITING

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from codedfl.engine.calls import Call, Dismissal, Failed, Reply
-from codedfl.engine.logs import one_line
 from codedfl.errors import MessageRefused
+from codedfl.logs import one_line
 from codedfl.mqtt import topics
 from codedfl.mqtt.fetching import Fetcher, Offer, Progress
 from codedfl.mqtt.frames import (

@@ -17,10 +17,10 @@ from codedfl.contract.small_cells import own_rows
 from codedfl.contract.study import Study
 from codedfl.data.tables import RawTable
 from codedfl.engine.keys import DEVICE_KEY
-from codedfl.engine.logs import one_line
 from codedfl.engine.membership import Membership
 from codedfl.engine.resident_host import ResidentHost
 from codedfl.errors import CodedFLError, InvalidInput
+from codedfl.logs import one_line
 from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.link import BrokerLink, Received, Will

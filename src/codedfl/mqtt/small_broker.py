@@ -1,10 +1,10 @@
 """A small MQTT 5 broker in one process: for a first try, for tests, and where no other can be installed.
 
 It does what ``codedfl.mqtt`` needs and no more: TLS with client certificates, access by name, retained messages, wills,
-delivery at least once on a connection that lasts. Sessions end with their connection, and a client that takes in less
-than is sent to it loses messages beyond ``MOST_QUEUED``, as with larger brokers; codedfl repeats what matters. What one
-party can hold of it is bounded: connections, filters, retained messages. The packets themselves are read and written by
-the ``mqtt5`` package, whatever they hold. For thousands of devices take mosquitto.
+delivery as certain as its publisher chose, on a connection that lasts. Sessions end with their connection, and a client
+that takes in less than is sent to it loses messages beyond ``MOST_QUEUED``, as with larger brokers; codedfl repeats
+what matters. What one party can hold of it is bounded: connections, filters, retained messages. The packets themselves
+are read and written by the ``mqtt5`` package, whatever they hold. For thousands of devices take mosquitto.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any
 
 import mqtt5
 
-from codedfl.engine.logs import one_line
 from codedfl.errors import CodedFLError
+from codedfl.logs import one_line
 
 log = logging.getLogger("codedfl.mqtt.broker")
 
@@ -271,23 +271,25 @@ class SmallBroker:
             if matches(filter_, topic):
                 receivers |= clients
         for client in receivers:
-            self._deliver(client, topic, payload, False, packet.message_expiry_interval)
+            self._deliver(client, packet)
 
-    def _deliver(self, client: _Client, topic: str, payload: bytes, retain: bool, expiry: int | None) -> None:
-        if client.queued() + len(payload) > MOST_QUEUED:
+    def _deliver(self, client: _Client, packet: mqtt5.PublishPacket, retained: bool = False) -> None:
+        """With the certainty that its publisher chose: who wants no confirmation pays for none."""
+        if client.queued() + len(packet.payload) > MOST_QUEUED:
             if not client.dropped:
                 log.warning("%s takes in too little: messages to it are dropped", one_line(client.identity))
             client.dropped += 1
             return
-        packet = mqtt5.PublishPacket(
-            topic,
-            payload,
-            qos=mqtt5.QoS.AT_LEAST_ONCE,
-            retain=retain,
-            packet_id=next(client.numbers),
-            message_expiry_interval=expiry,
+        confirmed = packet.qos != mqtt5.QoS.AT_MOST_ONCE
+        sent = mqtt5.PublishPacket(
+            packet.topic,
+            packet.payload,
+            qos=mqtt5.QoS.AT_LEAST_ONCE if confirmed else mqtt5.QoS.AT_MOST_ONCE,
+            retain=retained,
+            packet_id=next(client.numbers) if confirmed else None,
+            message_expiry_interval=packet.message_expiry_interval,
         )
-        client.send(packet.write())
+        client.send(sent.write())
 
     def _subscribe(self, client: _Client, packet: mqtt5.SubscribePacket) -> None:
         codes = []
@@ -307,7 +309,7 @@ class SmallBroker:
             if code == mqtt5.SubAckReasonCode.GRANTED_QOS_AT_LEAST_ONCE:
                 for topic, (_, payload) in self._retained.items():
                     if matches(wanted.pattern, topic):
-                        self._deliver(client, topic, payload, True, None)
+                        self._deliver(client, mqtt5.PublishPacket(topic, payload), retained=True)
 
 
 def _read(data: bytes) -> mqtt5.Packet:
