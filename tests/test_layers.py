@@ -22,17 +22,6 @@ import codedfl_lab
 FOUNDATION = {
     *("errors", "typing", "checks", "state", "files", "logs", "private_files", "version", "on_demand", "additions"),
 }
-    "errors",
-    "typing",
-    "checks",
-    "state",
-    "files",
-    "private_files",
-    "version",
-    "on_demand",
-    "additions",
-    "logs",
-}
 LAYERS = {
     "codedfl": [
         "exact",
