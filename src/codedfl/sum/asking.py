@@ -38,7 +38,7 @@ class Engine(Protocol):
         """A newer request may take the place of an older one that the device has not begun with."""
 
     def replies(self, seconds: float) -> list[tuple[str, bytes]]:
-        """What has come in, by device; waits for the first, no longer than this."""
+        """What has come in, by device. Waits for the first, or until a device comes back; no longer than this."""
 
     def now(self) -> float:
         """Seconds, on a clock that only goes forward."""
@@ -216,11 +216,12 @@ class Asking:
                 yield busy.since + self.patience.retry
                 continue
             wanted = goal.wanted(candidate)
-            if wanted is None or wanted.device not in self._here:
-                asked += wanted is not None and not goal.others_may_help
+            if wanted is None:
                 continue
-            asked += 1
-            yield self._send(goal, wanted, now)
+            here = wanted.device in self._here
+            asked += here or not goal.others_may_help
+            # An engine need not tell that a device is back: it is looked for.
+            yield self._send(goal, wanted, now) if here else now + self.patience.retry
 
     def _send(self, goal: Goal, wanted: Sending, now: float) -> float:
         """Send, unless the device is busy or had the very same request just now; returns when to look again."""

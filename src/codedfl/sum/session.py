@@ -26,7 +26,7 @@ from codedfl.sum.goals import Answer, Certify, Close, Draw, Enrol, KeptUpload, Q
 from codedfl.sum.keys import digest
 from codedfl.sum.known import GenerationOver, KeyLost, Known
 from codedfl.sum.layout import LOW_BITS, TILE, Layout, Words, product
-from codedfl.sum.store import Store
+from codedfl.sum.store import Key, Store
 from codedfl.sum.terms import Terms
 from codedfl.typing import RandomBytes
 
@@ -175,8 +175,7 @@ class Session:
         layout, place = self._study.layout(ask), ("total", digest(ask))
         kept = self._store.get(place)
         if kept is None:
-            kept = layout.to_bytes(self._until_it_is(lambda: self._summed(ask, layout, objection_to)))
-            self._store.put(place, kept)
+            kept = self._until_it_is(lambda: self._summed(ask, layout, objection_to))
         return layout.numbers_of(layout.from_bytes(kept, layout.vector_words))
 
     def product(self, ask: bytes, e: NDArray[np.int64]) -> NDArray[np.int64] | NDArray[np.object_]:
@@ -208,7 +207,7 @@ class Session:
 
     # -- one sum
 
-    def _summed(self, ask: bytes, layout: Layout, objection_to: Objection | None) -> Words:
+    def _summed(self, ask: bytes, layout: Layout, objection_to: Objection | None) -> bytes:
         entries = self._listed(ask, layout, objection_to)
         total = np.zeros(layout.total_words, dtype=np.uint64)
         goals = self._role_sums(ask, layout, entries)
@@ -220,8 +219,9 @@ class Session:
         layout.numbers_of(vector)  # refused before anything is kept where it is beyond its limit
         if layout.size:
             self._store.put(("matrix", digest(ask)), layout.to_bytes(total[layout.vector_words :]))
-        self._is_summed(ask, entries)
-        return vector
+        found = layout.to_bytes(vector)
+        self._is_summed(ask, entries, ("total", digest(ask)), found)
+        return found
 
     def _listed(self, ask: bytes, layout: Layout, objection_to: Objection | None) -> bytes:
         """The list of owners that is summed over, whose uploads are here: once it is decided, it stays."""
@@ -283,15 +283,16 @@ class Session:
         for entry in wire.decode_list(entries):
             saved = self._store.get(("upload", digest(ask), entry.name))
             if saved is None:  # the store was set back or damaged: what is missing is asked for again
-                self._store.drop(("list", digest(ask)))
+                self._store.drop(("list", digest(ask)), ("matrix", digest(ask)))
                 raise GenerationOver
             found.append(msgspec.msgpack.decode(saved, type=KeptUpload))
         return found
 
-    def _is_summed(self, ask: bytes, entries: bytes) -> None:
+    def _is_summed(self, ask: bytes, entries: bytes, place: Key, found: bytes) -> None:
         names = tuple(one.name for one in wire.decode_list(entries))
         saved = msgspec.msgpack.encode((ask, self._known.scope.generation, names))
-        self._store.put(("summed", digest(ask)), saved)
+        self._store.put(("summed", digest(ask)), saved)  # first: no sum without those whose rows are in it
+        self._store.put(place, found)
         # Only the sum is needed from now on: single uploads are large, and nobody's to keep.
         self._store.drop(*(("upload", digest(ask), name) for name in names))
         self._store.clear("answer")
@@ -338,9 +339,7 @@ class Session:
         for role in range(least):
             if len(self._terms.holders_of(role)) < least:
                 raise InvalidInput(f"certified totals need {least} holders of each role: add a key-only participant")
-        found = self._until_it_is(lambda: self._certified(ask, layout, objection_to))
-        self._store.put(place, found.encode())
-        return found
+        return self._until_it_is(lambda: self._certified(ask, layout, objection_to))
 
     def _certified(self, ask: bytes, layout: Layout, objection_to: Objection | None) -> CertifiedTotal:
         entries = self._listed(ask, layout, objection_to)
@@ -352,8 +351,9 @@ class Session:
         common = wire.CertifyCommon(*self._known.ids, ask, digest(entries))
         goal = Certify(self._known, common, wire.CertifyOwn(entries, uploads, sums))
         self._asking.needs([goal])
-        self._is_summed(ask, entries)
-        return CertifiedTotal(ask, entries, goal.numbers, goal.signatures)
+        found = CertifiedTotal(ask, entries, goal.numbers, goal.signatures)
+        self._is_summed(ask, entries, ("certified", digest(ask)), found.encode())
+        return found
 
 
 def _times(layout: Layout, matrix: bytes, e: NDArray[np.int64]) -> list[Words]:
