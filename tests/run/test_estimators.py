@@ -27,8 +27,6 @@ from codedfl.estimators import ridge as estimators
 from codedfl.estimators import training_rows
 from codedfl.estimators.ridge import CodedRidge, CodedRidgeClassifier
 from codedfl.estimators.ridge_base import LEAST_REACH
-from codedfl.protocol.schemes.coded_keys import CodedKeys
-from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl.solve.krylov import BlockKrylov
 
 Floats = NDArray[np.float64]
@@ -53,15 +51,15 @@ def diabetes() -> tuple[Floats, Floats]:
     return X, y
 
 
-@pytest.mark.parametrize("scheme", ["coded-keys", "coded-padded", "one-shot"])
+@pytest.mark.parametrize("colluders", [0, 1, 3])
 @pytest.mark.parametrize("regularisation", [0.0, 1e-4, 0.1])
-def test_predicts_as_ridge(diabetes: tuple[Floats, Floats], scheme: str, regularisation: float) -> None:
+def test_predicts_as_ridge(diabetes: tuple[Floats, Floats], colluders: int, regularisation: float) -> None:
     X, y = diabetes
-    model = CodedRidge(scheme=scheme, regularisation=regularisation).fit(X, y)
+    model = CodedRidge(colluders=colluders, regularisation=regularisation).fit(X, y)
     expected = ridge(X, y, regularisation).predict(X)
     np.testing.assert_allclose(model.predict(X), expected, rtol=0, atol=1e-4 * y.std())
     np.testing.assert_allclose(X @ model.coef_ + model.intercept_, expected, rtol=0, atol=1e-4 * y.std())
-    assert model.n_iter_ <= (1 if scheme == "one-shot" else X.shape[1] + 3)
+    assert model.n_iter_ <= X.shape[1] + 3
     assert model.n_clipped_ == 0
 
 
@@ -257,32 +255,30 @@ def test_who_holds_which_rows_changes_rounding_only(diabetes: tuple[Floats, Floa
 
 
 @pytest.mark.parametrize(
-    ("options", "rows", "devices", "scheme", "protection"),
+    ("options", "rows", "devices", "colluders", "protection"),
     [
-        ({}, 20, 5, "role-keys, z = 1", "no device is exposed by one colluder"),
-        ({}, 3, 3, "role-keys, z = 0", "one colluder exposes 2 devices to the server"),
-        ({}, 2, 2, "role-keys, z = 0", "one colluder exposes one device to the server"),
-        ({"n_devices": 2}, 20, 2, "role-keys, z = 0", "one colluder exposes one device to the server"),
-        ({"scheme": RoleKeys(2)}, 20, 5, "role-keys, z = 2", "no device is exposed by 2 colluders"),
-        ({"scheme": "coded-keys"}, 20, 5, "coded-keys, α = 3", "one colluder exposes 2 devices to the server"),
-        (
-            {"n_devices": 7, "scheme": CodedKeys(alpha=7)},
-            20,
-            7,
-            "coded-keys, α = 7",
-            "one colluder exposes 6 devices to the server",
-        ),
+        ({}, 20, 5, 1, "no device is exposed by one colluder"),
+        ({}, 3, 3, 1, "no device is exposed by one colluder"),
+        ({}, 2, 2, 0, "one device that helps the server exposes the others"),
+        ({"n_devices": 2}, 20, 2, 0, "one device that helps the server exposes the others"),
+        ({"colluders": 0}, 20, 5, 0, "one device that helps the server exposes the others"),
+        ({"colluders": 2}, 20, 5, 2, "no device is exposed by 2 colluders"),
     ],
 )
 def test_how_many_devices_and_what_protects_them(
-    capsys: pytest.CaptureFixture[str], options: dict[str, Any], rows: int, devices: int, scheme: str, protection: str
+    capsys: pytest.CaptureFixture[str],
+    options: dict[str, Any],
+    rows: int,
+    devices: int,
+    colluders: int,
+    protection: str,
 ) -> None:
     X = np.random.default_rng(0).normal(size=(rows, 1))
     model = CodedRidge(**options, verbose=True).fit(X, X[:, 0])
     assert model.devices_ == tuple(f"device-{i}" for i in range(devices))
     about = model.model_.provenance
-    assert (about["scheme"], about["protection"], model.protection_) == (scheme, protection, protection)
-    assert capsys.readouterr().out == f"{scheme}, {devices} devices, {model.n_iter_} epochs: {protection}\n"
+    assert (about["colluders"], about["protection"], model.protection_) == (colluders, protection, protection)
+    assert capsys.readouterr().out == f"{devices} devices, {model.n_iter_} epochs: {protection}\n"
     assert model.predict(X) == pytest.approx(X[:, 0], abs=1e-3)
 
 
@@ -296,7 +292,7 @@ def test_secure_sums_withstand_as_many_colluders_as_the_training(monkeypatch: py
 
     monkeypatch.setattr(training_rows, "secure_moments_in_process", noted)
     X = np.random.default_rng(0).normal(size=(20, 2))
-    models = [CodedRidge(scheme=scheme).fit(X, X[:, 0]) for scheme in ("role-keys", RoleKeys(3), "coded-keys")]
+    models = [CodedRidge(colluders=colluders).fit(X, X[:, 0]) for colluders in (None, 3, 0)]
     assert asked == [1, 3, 0]
     assert np.array_equal(models[0].predict(X), models[1].predict(X))
 
@@ -309,12 +305,8 @@ X6, Y6 = np.arange(12.0).reshape(6, 2) ** 2, np.arange(6.0)
     ({}, {"device": [1, 1, np.nan, 2, 2, 2]}, "device must name the device of each row, got nan in row 2"),
     ({}, {"device": np.array(["a", None] * 3)}, "device must name the device of each row, got None in row 1"),
     ({"n_devices": 1}, {}, "n_devices must be at least 2, to hide one's data in the sum, got 1"),
-    ({"scheme": CodedKeys(alpha=6)}, {}, "alpha must be between 1 and the number of devices (5), got 6"),
-    (
-        {"scheme": "none"},
-        {},
-        "scheme must be one of coded-padded, coded-keys, one-shot, role-keys, role-sums, got 'none'",
-    ),
+    ({"colluders": 4}, {}, "colluders must be between 0 and 3, devices less two, got 4"),
+    ({"number_bits": 40}, {}, "number_bits must be 32, 48 or 64, got 40"),
     ({"solver": "svd"}, {}, "solver must be one of gd, nesterov, cg, block-krylov, closed-form, got 'svd'"),
     ({"features": "poly"}, {}, "features must be linear or rbf or scattering, got 'poly'"),
     ({"regularisation": -1.0}, {}, "regularisation must be at least 0, got -1.0"),

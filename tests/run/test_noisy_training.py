@@ -23,7 +23,7 @@ X = RNG.uniform(0, 1, (4000, 3))
 Y = X @ [2.0, -1.0, 0.5]
 CLASSES = (Y.mean() < Y).astype(int)
 DEVICE = np.arange(4000) % 6
-NOISY: dict[str, Any] = {"scheme": "role-sums", "epsilon": 8.0, "honest": 4, "ranges": (0, 1)}
+NOISY: dict[str, Any] = {"epsilon": 8.0, "honest": 4, "ranges": (0, 1)}
 
 STUDY = """
 format = "codedfl-study-2"
@@ -54,13 +54,12 @@ held_out = 0
 """
 
 
-@pytest.mark.parametrize("scheme", ["role-sums", "role-keys"])
-def test_estimators_learn_through_noise(scheme: str):
-    model = CodedRidge(**{**NOISY, "scheme": scheme}, target_range=(-2, 3)).fit(X, Y, device=DEVICE)
-    exact = CodedRidge(scheme=scheme).fit(X, Y, device=DEVICE)
+def test_estimators_learn_through_noise():
+    model = CodedRidge(**NOISY, target_range=(-2, 3)).fit(X, Y, device=DEVICE)
+    exact = CodedRidge().fit(X, Y, device=DEVICE)
     assert 0.6 < model.score(X, Y) < exact.score(X, Y)
     assert model.n_shortened_ > 0 and exact.n_shortened_ == 0
-    classifier = CodedRidgeClassifier(**{**NOISY, "scheme": scheme}).fit(X, CLASSES, device=DEVICE)
+    classifier = CodedRidgeClassifier(**NOISY).fit(X, CLASSES, device=DEVICE)
     assert classifier.score(X, CLASSES) > 0.75
 
 
@@ -85,11 +84,6 @@ def test_estimators_learn_through_noise(scheme: str):
         ({"target_range": None}, {}, "target_range must be given with epsilon: a mean is a sum over rows, got None"),
         ({"honest": None}, {}, "honest must be said with epsilon: how many devices add their noise for sure, got none"),
         ({"epsilon": None}, {}, "honest must be left out without epsilon, got 4"),
-        (
-            {"scheme": "coded-keys"},
-            {},
-            "scheme must be role-sums or role-keys with epsilon, got coded-keys, whose devices add no noise",
-        ),
         ({"honest": 6}, {}, "honest must be at most the number of devices less the colluders (5), got 6"),
         ({"delta": 2.0}, {}, "delta must be between 0 and 1, got 2.0"),
     ],

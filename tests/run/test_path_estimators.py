@@ -36,14 +36,13 @@ def noisy() -> tuple[np.ndarray, np.ndarray]:
     return X, X[:, 0] + 3 * rng.normal(size=120)
 
 
-@pytest.mark.parametrize("scheme", ["coded-keys", "one-shot"])
-def test_the_path_is_that_of_one_training_for_each(scheme: str) -> None:
+def test_the_path_is_that_of_one_training_for_each() -> None:
     X, y = noisy()
-    found = CodedRidgeCV(scheme=scheme, regularisations=[1.0, 1e-4, 1e-1]).fit(X, y)
+    found = CodedRidgeCV(regularisations=[1.0, 1e-4, 1e-1]).fit(X, y)
     assert list(found.path_scores_) == [1e-4, 1e-1, 1.0]
     assert found.regularisation_ == 1.0
     assert found.best_score_ == max(found.path_scores_.values())
-    same = CodedRidge(scheme=scheme, regularisation=1.0).fit(X, y)
+    same = CodedRidge(regularisation=1.0).fit(X, y)
     assert np.array_equal(found.predict(X), same.predict(X))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol.events import Turn
-from codedfl.protocol.server import Server
-from codedfl.run.secure_sum import secure_moments_in_process, secure_sum_in_process
+from codedfl.run import sums_in_process
+from codedfl.run.sums_in_process import secure_moments_in_process, secure_sum_in_process
 
 
 @settings(max_examples=10)
@@ -25,17 +25,17 @@ def test_the_sum_is_that_of_fractions_rounded_once(devices: int, length: int, se
     assert secure_sum_in_process(list(vectors)).tolist() == exact
 
 
-def test_more_colluders_are_withstood_by_role_keys(monkeypatch: pytest.MonkeyPatch):
+def test_more_colluders_have_more_roles(monkeypatch: pytest.MonkeyPatch):
     vectors = list(np.random.default_rng(1).normal(size=(6, 3)))
     plain = secure_sum_in_process(vectors)
     agreed: list[int] = []
-    begin = Server.invite
+    made = sums_in_process.Terms
 
-    def invite(server: Server) -> Turn:
-        agreed.append(server.parameters.colluders)
-        return begin(server)
+    def noted(*arguments: Any, **more: Any) -> Any:
+        agreed.append(arguments[3])
+        return made(*arguments, **more)
 
-    monkeypatch.setattr(Server, "invite", invite)
+    monkeypatch.setattr(sums_in_process, "Terms", noted)
     assert np.array_equal(secure_sum_in_process(vectors, colluders=3), plain)
     assert agreed == [3]
 

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
-from typing import Any
-
-import msgspec
-import numpy as np
 
 from codedfl.analyses.study_analysis import Answer
-from codedfl.errors import InvalidInput
-from codedfl.exact.scales import Scales
 from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.registry import make_solver
-from codedfl.solve.solver import GramSolver, Solver
+from codedfl.solve.training import Training
 from codedfl.statistics.products import Products
 from codedfl.statistics.statistic import Ask, statistic_of
 from codedfl.statistics.study_sums import StudySums
 from codedfl.sum.events import Event, Members, Part, SumBegun
-from codedfl.sum.keys import digest
 from codedfl.sum.session import Session
 from codedfl.sum.store import Store
 from codedfl.typing import Floats
@@ -86,36 +79,8 @@ class StudyTotals:
             noise=None if study.noise is None else NoiseLevel.of(scales),
         )
         shape = (recipe.n_features, recipe.n_outputs)
-        size, initial = shape[0] * shape[1], np.zeros(shape)
-        constant = scales.constant_to_reals(-np.array(numbers[:size], dtype=np.int64).reshape(shape), initial)
-        if isinstance(solver, GramSolver):
-            solver.take_gram(scales.gram_to_reals(np.array(numbers[size:], dtype=np.int64)))
-        solver.start(initial, constant, numbers[size] if study.noise is None else study.max_rows)
-        self._on_epoch(1)
-        self._epochs(asked, solver, scales)
-        if solver.model is None:
-            raise InvalidInput(f"the solver {study.solver!r} must make a model, got none")
-        return solver.model
-
-    def _epochs(self, asked: bytes, solver: Solver, scales: Scales) -> None:
-        epoch = 1
-        while (wanted := solver.request()) is not None:
-            epoch += 1
-            integers, bits, product = self._product(asked, epoch, wanted, scales)
-            solver.receive(np.ldexp(integers, -bits), scales.product_to_reals(product, integers, bits))
-            self._on_epoch(epoch)
-
-    def _product(self, asked: bytes, epoch: int, wanted: Floats, scales: Scales) -> tuple[Floats, int, Any]:
-        # Invariant: what was sent is sent again, bit for bit, also by a server that was killed: directions are counted.
-        key = ("product", digest(asked), epoch)
-        kept = self._store.get(key)
-        if kept is None:
-            integers, bits = scales.round_update(wanted)
-            self._store.put(key, msgspec.msgpack.encode((integers.tobytes(), bits)))
-        else:
-            data, bits = msgspec.msgpack.decode(kept, type=tuple[bytes, int])
-            integers = np.frombuffer(data).reshape(wanted.shape)
-        return integers, bits, self._session.product(asked, integers.astype(np.int64))
+        training = Training(self._session, self._store, asked, scales, shape, self._on_epoch)
+        return training.model(solver, numbers, None if study.noise is None else study.max_rows)
 
 
 def too_few(sums: StudySums, names: Collection[str]) -> str:

@@ -26,8 +26,16 @@ from codedfl.errors import InvalidInput
 from codedfl.report.run_page import write_run_page
 from codedfl.report.study_files import MODEL_FILE, write_results
 from codedfl.report.text import seconds as seconds_text
-from codedfl.run.rehearsal import Rehearsed, dealt_out, made_up_roster, no_tables, read_folder, rehearse
-from codedfl.run.virtual_time import AlikeDevices, MakeTiming
+from codedfl.run.rehearsal import (
+    MakeDelay,
+    Rehearsed,
+    alike_devices,
+    dealt_out,
+    made_up_roster,
+    no_tables,
+    read_folder,
+    rehearse,
+)
 
 
 def rehearse_study(
@@ -109,7 +117,7 @@ def rehearse_study(
             f" {len(rehearsed.snapshots)}"
         )
     folder = make_folder("--out", out or Path("results") / f"rehearse-{study_file.stem}")
-    timing = AlikeDevices if fleet is None else _fleet_timing(fleet)
+    timing = alike_devices if fleet is None else _fleet_timing(fleet)
     with screen.busy(f"rehearsing {study.name}") as say:
 
         def on_epoch(epoch: int, seconds: float) -> None:
@@ -149,11 +157,11 @@ def rehearse_study(
         screen.sentence(study.noise.sentence())
 
 
-def _fleet_timing(name: str) -> MakeTiming:
+def _fleet_timing(name: str) -> MakeDelay:
     entry = additions(TIMINGS).get("fleet")
     if entry is None:
         raise InvalidInput(f"--fleet must be left out without codedfl-lab (pip install codedfl-lab), got {name!r}")
-    made: MakeTiming = load_addition(entry, "timing")(name)
+    made: MakeDelay = load_addition(entry, "timing")(name)
     return made
 
 

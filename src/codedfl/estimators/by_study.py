@@ -27,10 +27,10 @@ from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
 from codedfl.data.columns import NumberColumn
 from codedfl.data.tables import as_raw_table
+from codedfl.engines.in_process import InProcess
 from codedfl.errors import InvalidInput
 from codedfl.estimators.training_rows import dealt_by_value, device_ids, rows_by_id
 from codedfl.run.rehearsal import Rehearsed, made_up_roster, rehearsal_key
-from codedfl.run.virtual_time import AlikeDevices
 from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats
 
@@ -90,8 +90,8 @@ class _ByStudy(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         }
         rehearsed = Rehearsed(study, made_up_roster(study, parts), rows)
         self.devices_ = tuple(parts)
-        rng = np.random.default_rng(0)  # of times alone, which change nothing
-        return lambda ask: [int(one) for one in rehearsed.answer(ask, AlikeDevices, rng)]
+        totals = rehearsed.totals(InProcess({name: one.reply for name, one in rehearsed.devices().items()}))
+        return lambda ask: [int(one) for one in totals.answer(ask)]
 
     def _linear(self, X: ArrayLike) -> Floats:
         check_is_fitted(self)

@@ -1,11 +1,11 @@
 """Ridge regression and classification on devices' data, as scikit-learn estimators.
 
 ``fit(X, y, device=ids)`` deals the rows out to devices and runs the real protocol in this process: column means and
-variances by secure sums, then a coded scheme (``codedfl.protocol.schemes``) with its keys, pads, masks and exact ring.
-Nothing is simulated but the network: everybody answers and in order, which changes nothing, since the gradients are
+variances by secure sums, then X'Y and the products that the solver asks for.
+Nothing is simulated but the network: everybody replies at once, which changes nothing, since the sums are
 exact whoever straggles. What comes out is the ridge solution on all rows together, up to rounding.
 
-It does not model time, nor run on real machines (``codedfl.mqtt``, ``codedfl.flower``).
+It does not model time, nor run on real machines (``codedfl.engines``).
 """
 
 from __future__ import annotations
@@ -34,12 +34,10 @@ class CodedRidge(RegressorMixin, RidgeBase):  # type: ignore[misc]
 
     Parameters
     ----------
-    scheme : {"role-keys", "role-sums", "coded-keys", "coded-padded", "one-shot"} or CodedScheme, default="role-keys"
-        By name, role-keys withstands one device that colludes with the server if there are at least four; with fewer
-        it withstands none, and ``protection_`` says so. In the coded schemes each device can answer for D - 2 devices'
-        data (at least 1), and more than 50 devices make groups of about 25; an object such as ``RoleKeys(colluders=2)``
-        or ``CodedKeys(alpha=3)`` says how many itself. The model is the same whatever it is. "role-sums" and "one-shot"
-        solve in closed form, for which they show the server the total of X'X; they ignore ``solver`` and ``epochs``.
+    colluders : int or None, default=None
+        How many devices may help the server without exposing another (z). None is 1, or 0 where there are only two
+        devices; ``protection_`` says what holds. The model is the same whatever it is. Other schemes, those of the
+        paper among them, are in the laboratory (``codedfl-lab``).
     n_devices : int, default=5
         Devices that the rows are dealt out to, by their values and as evenly as possible, when ``fit`` is given no
         ``device``. At least 2; with fewer rows than devices, each row is a device of its own.
@@ -68,16 +66,16 @@ class CodedRidge(RegressorMixin, RidgeBase):  # type: ignore[misc]
         How many standard deviations from their mean columns may lie, and the target in training. Values beyond are
         clipped, with a warning that counts them: the exact ring needs bounds, and wider ones cost digits. None clips
         nothing in training: the bound is 30, or as wide as these data are. Predictions clip at the same place.
-    precision : int or None, default=36
-        Fraction bits to ask of the ring; the Krylov solvers need more epochs with fewer. None takes what two primes
-        give, which shortens messages by a third.
+    number_bits : {32, 48, 64}, default=64
+        Bits of each number that is summed; the Krylov solvers need more epochs with fewer, and messages are shorter.
     random_state : int, RandomState instance or None, default=None
         Draws the random features; the model depends on nothing else that is random, but for noise. An integer gives
         the features of ``RBFSampler(random_state=...)``.
     verbose : bool, default=False
-        Print one line when trained: scheme, epochs, and who is exposed by whom.
+        Print one line when trained: devices, epochs, and who is exposed by whom.
     epsilon, delta, honest, clip_norm : float, float, int, float or None, default=None
-        Hide single rows by noise (``Budget``); None adds none. It takes scheme="role-sums" (best) or "role-keys",
+        Hide single rows by noise (``Budget``); None adds none. The noisy total of X'X is then solved in closed form
+        after one upload: ``solver`` and ``epochs`` are ignored. It takes
         ``device``, and public ranges: a mean would be one more sum over rows. delta None is 1e-5. The number of rows
         and, in ``CodedRidgeClassifier``, the list of classes count as public.
     ranges : (low, high) or None, default=None

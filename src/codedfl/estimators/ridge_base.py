@@ -1,12 +1,14 @@
 """What both ridge estimators share: everything but the labels, from rows to a trained model.
 
-Scaling by secure moments or public ranges, features, the scheme and its parties, the solver and its tolerance, noise if
-asked for, and the warnings of all of them. The faces that scikit-learn's users see are in ``estimators``.
+Scaling by secure moments or public ranges, features, the solver and its tolerance, noise if asked for, and the warnings
+of all of them. The faces that scikit-learn's users see are in ``estimators``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import numbers
+import secrets
 import warnings
 from typing import Any
 
@@ -26,13 +28,9 @@ from codedfl.data.problem import Problem
 from codedfl.data.recipe import ClippedWarning, Recipe
 from codedfl.errors import InvalidInput
 from codedfl.estimators.training_rows import TrainingRows, dealt_by_value, device_ids, repeated, rows_by_id
-from codedfl.exact.fixed_point import FixedPoint
+from codedfl.exact.scales import Scales
 from codedfl.privacy.budget import Budget
-from codedfl.protocol.schemes.descriptor import CodedScheme
-from codedfl.protocol.schemes.registry import coded_type
-from codedfl.run.in_process import no_more_than_needed, run_in_process
-from codedfl.run.noise import noise_of_run
-from codedfl.run.parties import make_parties
+from codedfl.run.sums_in_process import colluders_among, scales_of, train_in_process
 from codedfl.solve.krylov import BlockKrylov
 from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.registry import DEFAULT_SOLVER, make_solver, solver_kind
@@ -55,7 +53,7 @@ class RidgeBase(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def __init__(
         self,
         *,
-        scheme: str | CodedScheme = "role-keys",
+        colluders: int | None = None,
         n_devices: int = 5,
         features: str = "linear",
         n_features: int = 500,
@@ -65,7 +63,7 @@ class RidgeBase(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         regularisation: float = 1e-4,
         fit_intercept: bool = True,
         clip: float | None = None,
-        precision: int | None = 36,
+        number_bits: int = 64,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool = False,
         epsilon: float | None = None,
@@ -75,7 +73,7 @@ class RidgeBase(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         ranges: tuple[ArrayLike, ArrayLike] | None = None,
         target_range: tuple[float, float] | None = None,
     ) -> None:
-        self.scheme = scheme
+        self.colluders = colluders
         self.n_devices = n_devices
         self.features = features
         self.n_features = n_features
@@ -85,7 +83,7 @@ class RidgeBase(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         self.regularisation = regularisation
         self.fit_intercept = fit_intercept
         self.clip = clip
-        self.precision = precision
+        self.number_bits = number_bits
         self.random_state = random_state
         self.verbose = verbose
         self.epsilon = epsilon
@@ -120,21 +118,26 @@ class RidgeBase(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         recipe = Recipe(preprocessing, self._feature_map(preprocessing), labels, self._columns())
         regularisation = self._choose_regularisation(rows, recipe)
         problem = rows.problem(recipe, type(self).__name__)
-        scheme, budget = self._scheme(len(rows.parts)), self._budget
-        noise, level = noise_of_run(scheme, recipe, problem.bounds, problem.n_devices, budget, self.precision)
-        solver = self._solver(scheme, regularisation * rows.share, level)
-        self.protection_ = scheme.exposure(problem.n_devices).words
-        server, devices = make_parties(scheme, problem, solver, precision=self.precision, noise=noise)
-        theta = run_in_process(server, devices, no_more_than_needed(server))
+        if self.number_bits not in (32, 48, 64):
+            raise InvalidInput(f"number_bits must be 32, 48 or 64, got {self.number_bits!r}")
+        budget = self._budget
+        noise = None if budget is None else budget.noise(recipe.n_features, recipe.feature_map.bound)
+        self._check_honest(problem.n_devices, rows.colluders)
+        scales = scales_of(problem, self.number_bits, noise)
+        solver = self._solver(regularisation * rows.share, None if noise is None else NoiseLevel.of(scales))
+        self.protection_ = protection(rows.colluders)
+        seed = secrets.token_bytes(32)
+        done = train_in_process(problem, solver, scales, rows.colluders, noise, lambda name: seed_of(seed, name))
+        theta = done.theta
         if budget is None:  # with noise columns are not centred, and X'X is no sharper than the noise
-            self._warn_unless_converged(solver, problem)
+            self._warn_unless_converged(solver, problem, scales)
             theta = recipe.unshrunk(theta, regularisation)
-        self.n_shortened_ = sum(one.fit.shortened for one in devices)
-        about = {"scheme": scheme.label, "protection": self.protection_, "epochs": server.epoch}
+        self.n_shortened_ = done.shortened
+        about = {"colluders": rows.colluders, "protection": self.protection_, "epochs": done.epochs}
         self.model_ = TrainedModel.of(problem, theta, **about)
-        self.n_iter_ = server.epoch
+        self.n_iter_ = done.epochs
         if self.verbose:
-            print(f"{scheme.label}, {problem.n_devices} devices, {server.epoch} epochs: {self.protection_}")
+            print(f"{problem.n_devices} devices, {done.epochs} epochs: {self.protection_}")
         self.n_clipped_ = problem.clipped.total
         if problem.clipped:
             counts = problem.clipped.words(recipe.column_names)
@@ -175,14 +178,19 @@ class RidgeBase(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         if ids is None and self.n_devices < 2:
             raise InvalidInput(f"n_devices must be at least 2, to hide one's data in the sum, got {self.n_devices}")
         parts = dealt_by_value(X, y, self.n_devices) if ids is None else rows_by_id(ids)
-        scheme = self._scheme(len(parts))
-        scheme.check(len(parts))
-        return TrainingRows(X, y, parts, weights, scheme.exposure(len(parts)).colluders)
+        if self.colluders is not None and not 0 <= self.colluders <= len(parts) - 2:
+            raise InvalidInput(
+                f"colluders must be between 0 and {len(parts) - 2}, devices less two, got {self.colluders}"
+            )
+        return TrainingRows(X, y, parts, weights, colluders_among(len(parts), self.colluders))
 
-    def _scheme(self, n_devices: int) -> CodedScheme:
-        if isinstance(self.scheme, str):
-            return coded_type(self.scheme).default_for(n_devices)
-        return self.scheme
+    def _check_honest(self, n_devices: int, colluders: int) -> None:
+        budget = self._budget
+        if budget is not None and budget.honest > n_devices - colluders:
+            raise InvalidInput(
+                f"honest must be at most the number of devices less the colluders ({n_devices - colluders}), got"
+                f" {budget.honest}"
+            )
 
     def _feature_map(self, preprocessing: Preprocessing) -> FeatureMap:
         gamma = self.gamma
@@ -203,7 +211,7 @@ class RidgeBase(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _solver(self, scheme: CodedScheme, regularisation: float, noise: NoiseLevel | None = None) -> Solver:
+    def _solver(self, regularisation: float, noise: NoiseLevel | None = None) -> Solver:
         wanted = float(np.clip(regularisation / 100, *_TOLERANCES))
         tolerance = None if solver_kind(self.solver).takes_step else wanted  # the descents would hardly ever reach it
         return make_solver(
@@ -211,28 +219,18 @@ class RidgeBase(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             epochs=self.epochs,
             regularisation=regularisation,
             tolerance=tolerance,
-            gram=scheme.reveals_gram,
+            gram=noise is not None,
             noise=noise,
         )
 
-    def _warn_unless_converged(self, solver: Solver, problem: Problem) -> None:
+    def _warn_unless_converged(self, solver: Solver, problem: Problem, scales: Scales) -> None:
         if isinstance(solver, Converging) and solver.converged is False:
             advice = "give more epochs, or more regularisation"
             warnings.warn(f"epochs={self.epochs} were too few to converge: {advice}", ConvergenceWarning, stacklevel=4)
-        if isinstance(solver, BlockKrylov) and solver.smallest_curvature < _RESOLVED * self._rounding(problem):
+        if isinstance(solver, BlockKrylov) and solver.smallest_curvature < _RESOLVED * _rounding(problem, scales):
             what = f"columns are collinear up to rounding (X'X/m has an eigenvalue of {solver.smallest_curvature:.1e})"
-            advice = "their slopes are not to be trusted: give more regularisation, or more precision"
+            advice = "their slopes are not to be trusted: give more regularisation, or more number_bits"
             warnings.warn(f"{what}, so that {advice}", ConvergenceWarning, stacklevel=4)
-
-    def _rounding(self, problem: Problem) -> float:
-        """How far the eigenvalues of X'X/m are to be expected from those of the rows as they are.
-
-        Each device rounds X'X once: a random symmetric matrix, whose norm is twice the deviation of its entries times
-        sqrt(d). The rows are on a grid too, whose variance small eigenvalues cannot fall below.
-        """
-        format_ = FixedPoint.derive(problem.bounds, problem.n_features, problem.n_devices, precision=self.precision)
-        deviation = (problem.n_devices / 12) ** 0.5 * 2.0**-format_.gram_bits / problem.n_samples
-        return float(2 * problem.n_features**0.5 * deviation + 4.0**-format_.feature_bits / 12)
 
     def _scores(self, X: ArrayLike) -> Floats:
         check_is_fitted(self)
@@ -248,3 +246,25 @@ class RidgeBase(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         slopes = theta[-columns:].T / np.where(scale > 0, scale, np.inf)
         at_mean = recipe.feature_map.transform(np.zeros((1, columns))) @ theta
         return slopes, at_mean[0] - slopes @ recipe.preprocessing.shift
+
+
+def protection(colluders: int) -> str:
+    """Who is exposed to the server, in one line."""
+    if not colluders:
+        return "one device that helps the server exposes the others"
+    return f"no device is exposed by {'one colluder' if colluders == 1 else f'{colluders} colluders'}"
+
+
+def seed_of(seed: bytes, name: str) -> bytes:
+    """The seed of one device's noise."""
+    return hashlib.sha256(seed + name.encode()).digest()
+
+
+def _rounding(problem: Problem, scales: Scales) -> float:
+    """How far the eigenvalues of X'X/m are to be expected from those of the rows as they are.
+
+    Each device rounds X'X once: a random symmetric matrix, whose norm is twice the deviation of its entries times
+    sqrt(d). The rows are on a grid too, whose variance small eigenvalues cannot fall below.
+    """
+    deviation = (problem.n_devices / 12) ** 0.5 * 2.0**-scales.gram_bits / problem.n_samples
+    return float(2 * problem.n_features**0.5 * deviation + 4.0**-scales.feature_bits / 12)

@@ -1,9 +1,8 @@
 """Estimators that choose their regularisation: one training for the whole path of lambda, judged on held-out rows.
 
 Each device holds out a share of its rows by a keyed hash. The others train once, at the smallest lambda; the products
-made for it give the solution for every larger one at no further exchange (``BlockKrylov.path``), or the closed form
-does (one-shot). The held-out rows of all devices judge the path by one secure sum, and the best lambda trains on all
-rows.
+made for it give the solution for every larger one at no further exchange (``BlockKrylov.path``). The held-out rows of
+all devices judge the path by one secure sum, and the best lambda trains on all rows.
 """
 
 from __future__ import annotations
@@ -21,11 +20,7 @@ from codedfl.errors import InvalidInput
 from codedfl.estimators.ridge import CodedRidge, CodedRidgeClassifier
 from codedfl.estimators.ridge_base import RidgeBase
 from codedfl.estimators.training_rows import TrainingRows
-from codedfl.protocol.schemes.descriptor import CodedScheme
-from codedfl.run.in_process import run_in_process
-from codedfl.run.parties import make_parties
-from codedfl.run.secure_sum import secure_sum_in_process
-from codedfl.solve.closed_form import ClosedForm
+from codedfl.run.sums_in_process import scales_of, secure_sum_in_process, train_in_process
 from codedfl.solve.krylov import BlockKrylov
 from codedfl.typing import Floats
 
@@ -40,7 +35,7 @@ class _ChoosesRegularisation(RidgeBase):
         *,
         regularisations: Sequence[float] = PATH,
         held_out: float = 0.2,
-        scheme: str | CodedScheme = "role-keys",
+        colluders: int | None = None,
         n_devices: int = 5,
         features: str = "linear",
         n_features: int = 500,
@@ -48,13 +43,13 @@ class _ChoosesRegularisation(RidgeBase):
         epochs: int = 100,
         fit_intercept: bool = True,
         clip: float | None = None,
-        precision: int | None = 36,
+        number_bits: int = 64,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool = False,
     ) -> None:
         self.regularisations = regularisations
         self.held_out = held_out
-        self.scheme = scheme
+        self.colluders = colluders
         self.n_devices = n_devices
         self.features = features
         self.n_features = n_features
@@ -62,7 +57,7 @@ class _ChoosesRegularisation(RidgeBase):
         self.epochs = epochs
         self.fit_intercept = fit_intercept
         self.clip = clip
-        self.precision = precision
+        self.number_bits = number_bits
         self.random_state = random_state
         self.verbose = verbose
 
@@ -100,17 +95,12 @@ class _ChoosesRegularisation(RidgeBase):
 
     def _path(self, rows: TrainingRows, recipe: Recipe, candidates: list[float]) -> list[Floats]:
         """Theta for each lambda, from one training."""
-        scheme = self._scheme(len(rows.parts))
         weights = [value * rows.share for value in candidates]
-        solver = ClosedForm(weights[-1], weights) if scheme.reveals_gram else self._solver(scheme, weights[0])
+        solver = self._solver(weights[0])
+        assert isinstance(solver, BlockKrylov)
         problem = rows.problem(recipe, type(self).__name__)
-        server, devices = make_parties(scheme, problem, solver, precision=self.precision)
-        run_in_process(server, devices)
-        if isinstance(solver, ClosedForm):
-            found = solver.path
-        else:
-            assert isinstance(solver, BlockKrylov)
-            found = solver.path(weights)
+        train_in_process(problem, solver, scales_of(problem, self.number_bits), rows.colluders)
+        found = solver.path(weights)
         return [recipe.unshrunk(found[weight], value) for weight, value in zip(weights, candidates, strict=True)]
 
 

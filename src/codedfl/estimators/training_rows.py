@@ -1,4 +1,4 @@
-"""The rows of a fit: who holds which, how much each weighs, and the problem that a scheme trains on.
+"""The rows of a fit: who holds which, how much each weighs, and the problem that is trained on.
 
 Where the ids of devices come from is the estimators' business (``estimators``), what is learnt of the rows the base's
 (``ridge_base``).
@@ -18,7 +18,7 @@ from codedfl.data.preprocessing import Moments
 from codedfl.data.problem import Problem
 from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
-from codedfl.run.secure_sum import secure_moments_in_process
+from codedfl.run.sums_in_process import secure_moments_in_process
 from codedfl.typing import Floats
 
 # Rows with whole weights are repeated, unless that makes more than _MOST_REPEATED times as many rows.

@@ -11,18 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol.events import Event
-from codedfl.protocol.server_events import (
-    Answered,
-    AnsweredLate,
-    DeviceState,
-    LiarFound,
-    Listed,
-    Members,
-    OfDevice,
-    PhaseBegun,
-)
-from codedfl.run.event_log import (
+from codedfl.report.event_log import (
     EVENTS_FILE,
     Begun,
     Connected,
@@ -31,9 +20,19 @@ from codedfl.run.event_log import (
     Finished,
     Opened,
     Scored,
-    StageBegun,
-    Uploaded,
     read_event,
+)
+from codedfl.sum.events import (
+    DeviceState,
+    Event,
+    Listed,
+    Members,
+    OfDevice,
+    Replied,
+    RepliedLate,
+    SumBegun,
+    UploadTaken,
+    WrongReply,
 )
 
 MOST_LANE_EPOCHS = 400  # the newest epochs of each device; counts are over all epochs
@@ -184,7 +183,7 @@ class RunState:
                 view.epochs, view.target, view.score_name = event.epochs, event.target, event.score_name
                 view.n_features, view.server_sees, view.exposed = event.n_features, event.server_sees, event.exposed
                 self._per_epoch, self._reveals_gram = event.directions, event.reveals_gram
-            case StageBegun(stage):
+            case SumBegun(stage):
                 view.stage, view.trains = stage, stage == "products" or bool(view.epoch)
                 if stage in ("gram", "products"):  # the columns' whole X'X; and that of random features, by directions
                     self._shows_all = stage == "gram"
@@ -193,16 +192,14 @@ class RunState:
             case Listed(names) if view.stage in ("", "gram", "products"):  # what the model is made of
                 for name in {*names, *self._devices}:
                     self._devices.setdefault(name, DeviceLane(name)).in_total = name in names
-            case PhaseBegun(phase):
-                view.phase = phase
             case EpochScored():
                 self._end_epoch(event)
             case Scored():
                 self._scored, view.scored_rows = event.score, event.rows
             case Finished():
-                view.finished, view.outcome = True, event.outcome
+                view.finished, view.outcome, view.phase = True, event.outcome, "finished"
                 view.received, view.sent = event.received or view.received, event.sent or view.sent
-            case Connected() | Disconnected() | DeviceState() | Uploaded() | Answered() | AnsweredLate() | LiarFound():
+            case OfDevice():
                 self._take_of(self._devices.setdefault(event.device, DeviceLane(event.device)), event)
 
     def _take_of(self, device: DeviceLane, event: OfDevice) -> None:
@@ -212,14 +209,15 @@ class RunState:
                 device.connected = isinstance(event, Connected)
             case DeviceState():
                 device.state = event.state
-            case LiarFound():
+            case WrongReply():
                 device.lied, lane[event.epoch] = event.epoch, LIED
-            case Uploaded() | Answered() | AnsweredLate():
+            case UploadTaken() | Replied() | RepliedLate():
                 device.bytes += event.bytes
-        if isinstance(event, Answered) and self._in_training:
+                self._view.phase = "sharing" if isinstance(event, UploadTaken) else "training"
+        if isinstance(event, Replied) and self._in_training:
             device.in_time += 1
             lane[event.epoch] = IN_TIME
-        elif isinstance(event, AnsweredLate) and self._in_training:
+        elif isinstance(event, RepliedLate) and self._in_training:
             device.late += 1
             # It is to the last epoch of this device that ended without it.
             missed = next((epoch for epoch in range(event.epoch, 0, -1) if lane.get(epoch) == MISSING), None)

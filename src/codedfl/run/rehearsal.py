@@ -34,6 +34,7 @@ from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.report.event_log import Clock
 from codedfl.report.run_watch import RunWatch, begun_study
 from codedfl.statistics.study_sums import StudySums
+from codedfl.sum.asking import Engine
 from codedfl.sum.device import Device
 from codedfl.sum.session import Session
 from codedfl.sum.store import Store
@@ -138,6 +139,24 @@ class Rehearsed:
             approved.approvals.append(Approval(*who, study.width, 0 if rows is None else len(rows), 0))
         return Device(name, identity, contract, LedgerMemory(study, ledger), now=lambda: 0.0)
 
+    def totals(
+        self, engine: Engine, watch: RunWatch | None = None, on_epoch: Callable[[int], object] = lambda _epoch: None
+    ) -> StudyTotals:
+        """Who answers the asks of the study's analyses, over an engine of ``devices``."""
+        sums, store, watch = StudySums(self.study, self.roster), Store(), watch or RunWatch()
+        session = Session(
+            engine,
+            sums,
+            self._identities[""],
+            store,
+            spare=self.study.spare_replies,
+            row_blocks=self.study.row_blocks,
+            tell=watch.take,
+            wall=lambda: 0.0,
+            random_bytes=lambda count: hashlib.sha256(b"codedfl rehearsal").digest()[:count],
+        )
+        return StudyTotals(sums, session, store, on_epoch, watch.take)
+
     def run(
         self,
         delay: Delay,
@@ -146,8 +165,7 @@ class Rehearsed:
         clock: Clock = "virtual",
     ) -> Rehearsal:
         """All analyses, each sum asked of the devices; ``folder`` gets the event log."""
-        devices, sums, store = self.devices(), StudySums(self.study, self.roster), Store()
-        engine = VirtualTime({name: one.reply for name, one in devices.items()}, delay)
+        engine = VirtualTime({name: one.reply for name, one in self.devices().items()}, delay)
         watch = RunWatch(folder, engine.now, clock)
         exchanges = 0
 
@@ -158,19 +176,8 @@ class Rehearsed:
             on_epoch(exchanges, engine.now())
 
         with closing(watch):
-            watch.take(begun_study(sums))
-            session = Session(
-                engine,
-                sums,
-                self._identities[""],
-                store,
-                spare=self.study.spare_replies,
-                row_blocks=self.study.row_blocks,
-                tell=watch.take,
-                wall=lambda: 0.0,
-                random_bytes=lambda count: hashlib.sha256(b"codedfl rehearsal").digest()[:count],
-            )
-            totals = StudyTotals(sums, session, store, ended, watch.take)
+            watch.take(begun_study(StudySums(self.study, self.roster)))
+            totals = self.totals(engine, watch, ended)
             with watch.told_how_it_ends():
                 findings = drive(self.study, totals.answer)
         self.owners = totals.owners
