@@ -122,7 +122,7 @@ def test_a_device_without_a_table_costs_its_pod():
 
     same_findings(found(tuple(name for name in NAMES if name != "clinic-5")), found(NAMES[:4]))
     message = (
-        "at least 3 owners in whole pods must take part (least_participants of the study file), got 0; not taking part:"
+        "at least 3 owners in whole disclosure groups must take part (least_participants of the study file), got 0; not taking part:"
         " clinic-2, clinic-3, clinic-6"
     )
     with pytest.raises(NotEnoughDevices, match=exactly(message)):
