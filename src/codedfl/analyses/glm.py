@@ -13,7 +13,7 @@ from codedfl.analyses.analysis import Finding, Totals, register_analysis
 from codedfl.analyses.cells import no_score as no_score_of
 from codedfl.analyses.inference import CONSTANT, Inference
 from codedfl.analyses.scoring import ClassScore
-from codedfl.contract.combinations import FEW_CELLS, count_cells
+from codedfl.contract.combinations import FEW_CELLS, count_cells, mostly_own
 from codedfl.contract.models import GlmModel, LogisticModel, PoissonModel, StudyModel
 from codedfl.contract.study import NumberTarget, Study
 from codedfl.contract.study_columns import Units
@@ -209,6 +209,9 @@ def _calibration(
 def check_cells(totals: Totals, model: StudyModel) -> Generator[Ask, Any, None]:
     """Refuse columns of few combinations some of which are rare: what is asked next would tell their rows.
 
+    Iterations do not where most rows have a combination of their own: the rule that a device has for columns with many
+    combinations (``iteration_objection``), so that a wider range of the same rows changes nothing.
+
     Examples
     --------
     See ``glm``, which begins with it.
@@ -218,6 +221,8 @@ def check_cells(totals: Totals, model: StudyModel) -> Generator[Ask, Any, None]:
     numbers: list[int] = yield totals.ask("crosstable", model)
     rows, devices = np.array(numbers).reshape(2, -1)
     smallest, least = totals.study.smallest_cell, totals.study.colluders + 2
+    if isinstance(model, GlmModel) and mostly_own(int((rows > 0).sum()), int(rows.sum())):
+        return
     rare = int(((rows > 0) & ((rows < smallest) | (devices < least))).sum())
     if rare:
         raise InvalidInput(
