@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codedfl.contract.models import GCV, StudyModel, SubModel, SurvivalModel
+from codedfl.contract.models import GCV, StudyModel, SubModel, SurvivalModel, TableOne
 from codedfl.contract.study_columns import GAP, ClassTarget, NumberTarget, StudyColumn, Units, gaps
 from codedfl.data.canonical import canonical_digest
 from codedfl.data.columns import CategoryColumn, Columns, DerivedColumn, NumberColumn, without_codes
@@ -248,9 +248,11 @@ class Study:
 
     def _check_models(self) -> None:
         names = [one.name for one in self.models]
-        features = {"linear"} if any(one.needs_gram for one in self.models) else {"linear", NO_FEATURES}
-        if self.models and (self.features not in features or self.noise is not None):
-            raise InvalidInput(f"models must go with linear features without noise, got {names[0]!r}")
+        of_gram = [one.name for one in self.models if one.needs_gram]
+        if self.noise is not None or self.features != "linear":
+            refused = of_gram if self.noise is None and self.features == NO_FEATURES else names
+            if refused:
+                raise InvalidInput(f"models must go with linear features without noise, got {refused[0]!r}")
         if len(set(names)) < len(names):
             raise InvalidInput(f"models must have different names, got {max(names, key=names.count)!r} twice")
         if self.site_effects:
@@ -272,7 +274,7 @@ class Study:
             raise InvalidInput(
                 f"held_out must be 0 with site_effects: rows of an unknown site have no score, got {self.held_out}"
             )
-        others = [one.name for one in self.models if one.needs_gram and one.kind != SubModel.kind]
+        others = [one.name for one in self.models if one.kind not in (SubModel.kind, TableOne.kind)]
         if others:
             raise InvalidInput(f"models must be linear with site_effects, got {others[0]!r}")
 

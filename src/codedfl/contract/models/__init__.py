@@ -319,6 +319,7 @@ class SurvivalModel(StudyModel):
 
     kind: ClassVar[str] = "survival"
     totals: ClassVar[tuple[str, ...]] = ("ends",)
+    needs_gram: ClassVar[bool] = False
     at_points: ClassVar[tuple[str, ...]] = ("survival",)
     points: ClassVar[int] = 1
 
