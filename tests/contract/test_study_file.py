@@ -159,7 +159,9 @@ def test_the_digest_is_that_of_the_meaning():
          " a coarser step, a narrower range, or fewer max_rows"),
         ('name = "days"', 'name = "age"', "the target must not be a column too, got 'age'"),
         ('name = "stay"', 'name = "stay"\nid = "age"', "id must be a column that the study does not use, got 'age'"),
-        ('name = "stay"', 'name = " "', "name must not be empty"),
+        ('name = "stay"', 'name = ""', "name of the study must have 1 to 64 bytes, got ''"),
+        ('name = "stay"', 'name = "time: Table 1"', "name of the study must be printable, without spaces, / \\ + # and"
+         " a dot in front, got 'time: Table 1': write 'time:-Table-1'"),
         ("range = [0, 60.0]\nstep = 1", "", "the target 'days' must have either a range and a step, or classes"),
         ("[protection]", "[matrix]\ncolumns = 2\n[protection]",
          "columns must be listed as [[column]], or counted in [matrix], one of the two"),

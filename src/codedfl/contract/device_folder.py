@@ -18,6 +18,7 @@ from codedfl.contract.snapshot import RowTags, Snapshot
 from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.errors import InvalidInput
 from codedfl.private_files import check_private, make_private_folder, sync_folder, write_private
+from codedfl.protocol.names import checked_name
 
 
 class DeviceFolder:
@@ -37,9 +38,7 @@ class DeviceFolder:
     @classmethod
     def of(cls, state: Path, name: str) -> DeviceFolder:
         """The folder of the device of this name below a folder of states."""
-        if Path(name).name != name or name in ("", ".."):
-            raise InvalidInput(f"the device's name must do as the name of a folder, got {name!r}")
-        return cls(state / name / "contract")
+        return cls(state / checked_name(name, "the device's name") / "contract")
 
     @contextmanager
     def ledger(self, with_rows: bool = False) -> Iterator[Ledger]:

@@ -25,6 +25,7 @@ from codedfl.data.guessed_columns import guess_columns, numbers_the_rows
 from codedfl.data.tables import RawTable
 from codedfl.data.tables.table import FALSE, TRUE
 from codedfl.errors import InvalidInput
+from codedfl.protocol.names import plain_name
 from codedfl.typing import Floats, Rows
 
 PARTICIPANTS = 5
@@ -108,7 +109,7 @@ class Draft:
 
     def describing(self) -> Draft:
         """The same for a study that describes: no gap and no unknown name keeps a table out."""
-        columns, name = tuple(one.lenient() for one in self.columns), f"{self.name}: Table 1"
+        columns, name = tuple(one.lenient() for one in self.columns), plain_name(self.name, "-table-1")
         target = replace(self.target.lenient(), missing=None) if self.target.grid is not None else self.target
         return replace(self, name=name, columns=columns, target=target, describes=True, complete_cases=True)
 
@@ -334,7 +335,7 @@ def study_text(draft: Draft) -> str:
         "# All parties need the same file; codedfl study show says what it means, study check tries it on a table.",
         *(f"# Noticed: {note}" for note in draft.noticed),
         _say("format", FORMAT),
-        _say("name", draft.name),
+        _say("name", plain_name(draft.name)),
         _say("purpose", "", "what the model is for; people read it before they approve"),
         _say("edition", 1, "count up when the same study is made again on newer rows"),
         *_id(draft.id),

@@ -19,7 +19,7 @@ from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.data.canonical import canonical_digest
 from codedfl.errors import InvalidInput
 from codedfl.files import write_text
-from codedfl.protocol.messages import MAX_NAME, name_length
+from codedfl.protocol.names import checked_name
 
 FORMAT = "codedfl-roster-1"
 _LARGEST = 1 << 22
@@ -40,10 +40,7 @@ class Member:
     helper: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= name_length(self.name) <= MAX_NAME or not self.name.isprintable() or self.name != self.name.strip():
-            raise InvalidInput(
-                f"a name on the roster must have 1 to {MAX_NAME} printable bytes, got {self.name[:80]!r}"
-            )
+        checked_name(self.name, "a name on the roster")
         if len(self.key) != KEY_BYTES:
             raise InvalidInput(f"key of {self.name!r} must have {KEY_BYTES} bytes, got {len(self.key)}")
         if not 0 <= self.pod < _MOST_PODS:

@@ -37,6 +37,7 @@ from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import HEADROOM, Bounds, FixedPoint
 from codedfl.exact.ring import Ring
 from codedfl.privacy.budget import Budget
+from codedfl.protocol.names import checked_name
 from codedfl.typing import Floats, Integers, JsonObject, Rows
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ __all__ = ["GCV", "ClassTarget", "NumberTarget", "Study", "StudyColumn", "StudyM
 NO_FEATURES = "none"
 _FINEST, _MOST_DEMEANED = 12, 2**24  # bits of a step, and the largest integer in size, of a column less a device's mean
 _LEAST_BITS = 2  # of an update's entries, and of the rows' grid in units of a column
-_MOST_TEXT = {"name": 200, "purpose": 4000, "formula": 1000}  # characters: what people read must fit a screen
+_MOST_TEXT = {"purpose": 4000, "formula": 1000}  # characters: what people read must fit a screen
 _MOST = 1 << 53
 
 
@@ -166,8 +167,7 @@ class Study:
         for name, most in _MOST_TEXT.items():
             if len(getattr(self, name)) > most:
                 raise InvalidInput(f"{name} must have at most {most} characters, got {len(getattr(self, name))}")
-        if not self.name.strip():
-            raise InvalidInput("name must not be empty")
+        checked_name(self.name, "name of the study")
         if not self.design_names:
             raise InvalidInput("columns must have at least one that is in_model, got none")
         self._check_derived()

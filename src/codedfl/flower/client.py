@@ -22,6 +22,7 @@ from codedfl.engine.membership import Membership
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.flower.records import KINDS, read_call, reply_record
 from codedfl.private_files import default_state_dir
+from codedfl.protocol.names import checked_name
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 
 
@@ -56,7 +57,4 @@ def make_host(context: Context) -> DeviceHost:
 
 def device_name(context: Context) -> str:
     """device-name of the node's configuration."""
-    name = setting(context.node_config, "device-name", str)
-    if Path(name).name != name or name == ".." or not name.isprintable():
-        raise InvalidInput(f"device-name must do as the name of a folder, got {name!r}")
-    return str(name)
+    return checked_name(setting(context.node_config, "device-name", str), "device-name")

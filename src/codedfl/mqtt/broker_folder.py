@@ -27,6 +27,7 @@ from codedfl.errors import CodedFLError, InvalidInput
 from codedfl.mqtt import topics
 from codedfl.mqtt.small_broker import MOST_PACKET, MOST_QUEUED, SmallBroker, matches
 from codedfl.private_files import make_private_folder, write_private
+from codedfl.protocol.names import checked_name
 
 log = logging.getLogger("codedfl.mqtt.broker")
 
@@ -249,6 +250,6 @@ def _mosquitto() -> str | None:
 
 
 def _check_device(name: str) -> None:
-    topics.checked_name(name, "a device's name")
+    checked_name(name, "a device's name")
     if name == SERVER_NAME:
         raise InvalidInput(f"a device's name must not be that of the server, got {name!r}")

@@ -12,11 +12,11 @@ from codedfl.engine.calls import Step
 from codedfl.engine.device_host import EXPIRY_SECONDS
 from codedfl.engine.membership import Membership
 from codedfl.engine.resident_host import ResidentHost
-from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.daemon import DeviceDaemon
 from codedfl.mqtt.link import BrokerLink
 from codedfl.private_files import make_private_folder, sole_user
+from codedfl.protocol.names import checked_name
 
 log = logging.getLogger("codedfl.engine.device")
 
@@ -32,8 +32,7 @@ def join(
     before_step: Callable[[Step], None] = lambda _: None,
 ) -> None:
     """Take part in a study until ended, or until it is over (``once``)."""
-    topics.checked_name(study.name, "study")
-    name = topics.checked_name(membership.name, "name")
+    name = checked_name(membership.name, "name")
     with sole_user(make_private_folder(membership.folder), "the state folder"):
         host = membership.host(study, ResidentHost)
         link = BrokerLink(address, f"{name}-{study.name}", DeviceDaemon.will(study.name, name))

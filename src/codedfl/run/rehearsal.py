@@ -28,6 +28,7 @@ from codedfl.crypto.sealed import Identity
 from codedfl.data.tables import ENDINGS, RawTable, read_file, table_files
 from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.protocol.device import Device
+from codedfl.protocol.names import plain_name
 from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl.protocol.server import Server
 from codedfl.run.event_log import Begun, Clock, begun
@@ -39,7 +40,10 @@ from codedfl.statistics.statistic import Ask
 
 def read_folder(folder: Path) -> dict[str, RawTable]:
     """One table per device, named by its file without the ending; one without rows is a device without rows."""
-    return {name: read_file(path, empty=True) for name, path in table_files(folder).items()}
+    files = {plain_name(name): path for name, path in table_files(folder).items()}
+    if len(files) < len(table_files(folder)):
+        raise InvalidInput(f"tables must have one file per device, got several of one name in {str(folder)!r}")
+    return {name: read_file(path, empty=True) for name, path in files.items()}
 
 
 def no_tables(folder: Path) -> list[str]:
