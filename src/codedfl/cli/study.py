@@ -76,8 +76,8 @@ def describe(
     screen = Screen()
     _check_new(out)
     kept, dropped = _chosen(columns, drop)
-    draft = draft_of_table(_sample(sample), target, target, dropped, task, kept or None)
-    write_text(out, study_text(replace(draft.describing(), participants=participants)))
+    draft = draft_of_table(_sample(sample), target, target, dropped, task, kept or None).describing()
+    write_text(out, study_text(replace(draft, participants=participants)))
     _say_noticed(screen, draft)
     screen.say(f"wrote {out}: read it, have it approved and run as any study, then")
     screen.say("codedfl study new --from result.json drafts the real study from what it found")
@@ -129,7 +129,9 @@ def new(
 
     def draft(table: RawTable | None, keep: tuple[str, ...] | None) -> str:
         if table is None:
-            return study_text(draft_from_table_one(result, label, out.stem, dropped, task, keep))
+            drafted = draft_from_table_one(result, label, out.stem, dropped, task, keep)
+            _say_noticed(screen, drafted)
+            return study_text(drafted)
         drafted = draft_of_table(table, label, label, dropped, task, keep)
         _say_noticed(screen, drafted)
         return study_text(replace(drafted, participants=participants))
@@ -156,7 +158,7 @@ def new(
 def _say_noticed(screen: Screen, draft: Draft) -> None:
     for line in (
         *draft.noticed,
-        *(f"{one.name}: {one.noticed}" for one in (*draft.columns, draft.target) if one.noticed),
+        *(f"{one.name}: {remark}" for one in (*draft.columns, draft.target) for remark in one.remarks),
     ):
         screen.sentence(f"noticed: {printable(line)}")
     for one in draft.columns:
