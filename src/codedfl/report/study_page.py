@@ -35,6 +35,7 @@ def _template() -> Template:
 def study_page(result: Unchecked) -> str:
     """The page of what ``study_files.result_json`` made."""
     models = [{**result, "name": ""}, *result["models"]]
+    gone = result["terms_left_out"]
     owners = sorted({name for who in result["owners"].values() for name in who})
     head = [
         f"<h1>{escape(result['study'])}</h1>",
@@ -52,6 +53,7 @@ def study_page(result: Unchecked) -> str:
         ),
     ]
     head += [f"<p><strong>{escape(one)}</strong></p>" for one in result["cautions"]]
+    head += [f"<p><strong>left out: {escape(one['term'])}</strong>, since {escape(one['why'])}</p>" for one in gone]
     shown = [part for one in models for part in (_model(one), _score(one, result["classes"]))]
     body = [*head, *shown, _prepared(result), _revealed(result)]
     foot = f"study {result['digest']}, edition {result['edition']}, codedfl {result['codedfl']}"
@@ -244,7 +246,8 @@ def _prepared(result: Unchecked) -> str:
     if result["steps"]:
         steps = ", ".join(f"{name} {step:g}" for name, step in result["steps"].items())
         parts.append(f"<p>Numbers are rounded to whole steps: {escape(steps)}.</p>")
-    parts += [f"<p>{escape(line)}</p>" for line in result["merged_words"]]
+    said = {f"left out: {one['term']}, since {one['why']}" for one in result["terms_left_out"]}
+    parts += [f"<p>{escape(line)}</p>" for line in result["merged_words"] if line not in said]
     body = [_row((name, len(who), ", ".join(who))) for name, who in result["owners"].items()]
     if body:
         parts.append(_table(("total", "sites", "whose rows are in it"), body))
