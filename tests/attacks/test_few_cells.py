@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codedfl.analyses import glm as glm_analysis
+from codedfl.analyses import beginning
 from codedfl.analyses.analysis import NotFound
 from codedfl.analyses.glm import GlmFinding
 from codedfl.analyses.study_analysis import conduct
@@ -135,7 +135,7 @@ def test_the_honest_path_gave_the_cross_table_and_is_not_begun(monkeypatch: pyte
     truth = np.bincount(np.ravel_multi_index(codes.T, SIZES), minlength=120)
     assert (truth == 1).sum() >= 3  # single people
     with monkeypatch.context() as old_rule:
-        old_rule.setattr(glm_analysis, "FEW_CELLS", 0)
+        old_rule.setattr(beginning, "FEW_CELLS", 0)
         fit, seen = path_of(study, rows)
     assert isinstance(fit, GlmFinding) and len(seen) <= 5
     assert np.array_equal(cross_table(study, seen), truth)

@@ -357,12 +357,12 @@ class Study:
         """How many arguments of the server's choice a device answers over the life of the study."""
         if self.points is not None:
             return self.points
-        return max(1, ("score" in self.statistics) + sum(model.points for model in self.models))
+        return max(1, ("score" in self.statistics) + sum(model.most_points for model in self.models))
 
     @property
     def at_points(self) -> frozenset[str]:
         """The statistics whose arguments are counted by ``most_points``, all together."""
-        return frozenset({"score"}.union(*(model.at_points for model in self.models)))
+        return frozenset({"score"}.union(*(set(model.at_points) & set(model.statistics) for model in self.models)))
 
     def most_asks(self, statistic: str) -> int:
         """How many different arguments a statistic has that is not asked for at points: one per model that needs it."""
