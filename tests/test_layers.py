@@ -45,6 +45,7 @@ LAYERS = {
         "costs",
         "baselines",
         "datasets",
+        "encoders",
         "comparing",
         "planning",
         "paper",

@@ -30,6 +30,12 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _STUDY, _MACHINES, _MODEL = "A study", "On real machines", "A model"
 _OWN = [
     Listed("study", "Write, check, read, rehearse and approve study files.", "codedfl.cli.study:app", _STUDY),
+    Listed(
+        "encode",
+        "Encode pictures or texts once, into a table that a study with a [matrix] section takes.",
+        "codedfl.cli.encode:encode_items",
+        _STUDY,
+    ),
     Listed("roster", "Make and read rosters: devices, their keys and their pods.", "codedfl.cli.roster:app", _STUDY),
     Listed(
         "ledger",
