@@ -194,8 +194,10 @@ def test_a_folder_of_ugly_tables_is_looked_at_as_a_whole(run: Run, clinics: Path
     rows = (f"{i};{30 + i};{'fm'[i % 2]};{'<5' if i == 3 else f'{i},13'};{i % 9}\n" for i in range(40))
     (clinics / "odd.csv").write_text(header + "".join(rows))
     (clinics / "torn.csv").write_text(header + "1;2\n")
+    (clinics / "sheet.xlsx").write_bytes(b"PK")
     found = run("study", "check", "study.toml", clinics)
     assert found.exit_code == 2
+    assert f"left out of {clinics}: sheet.xlsx (save sheets as CSV UTF-8)" in " ".join(found.stderr.split())
     assert [line for line in found.stderr.splitlines() if line.startswith("cannot")] == [
         f"cannot be used: {NO_ROWS}",
         "cannot be used: column 'crp' of odd.csv must hold numbers, got '<5' in row 4: write a number, or leave the"

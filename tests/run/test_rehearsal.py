@@ -18,9 +18,9 @@ from approved_studies import NAMES, same_findings, studies, tables
 from codedfl.contract.draft import draft_of_table, drafted_grid, study_text
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import parse_study
-from codedfl.data.tables import RawTable, as_raw_table
+from codedfl.data.tables import RawTable, as_raw_table, no_tables
 from codedfl.errors import InvalidInput, NotEnoughDevices
-from codedfl.run.rehearsal import Rehearsed, dealt_out, made_up_roster, no_tables, read_folder, rehearse
+from codedfl.run.rehearsal import Rehearsed, dealt_out, made_up_roster, read_folder, rehearse
 from rehearsals import parts_of, rehearsed, snapshots_of
 from totals import conducted
 from wording import exactly

@@ -16,7 +16,7 @@ from codedfl.cli import options
 from codedfl.cli.key import State, own_key
 from codedfl.cli.screen import Screen, check_writable, table
 from codedfl.cli.study_refit import refit_study
-from codedfl.cli.study_rehearsal import rehearse_study
+from codedfl.cli.study_rehearsal import rehearse_study, say_left_out
 from codedfl.contract.approval import approve
 from codedfl.contract.check import TableCheck, check_table
 from codedfl.contract.device_folder import DeviceFolder
@@ -76,6 +76,7 @@ def describe(
     screen = Screen()
     _check_new(out)
     kept, dropped = _chosen(columns, drop)
+    say_left_out(screen, sample)
     draft = draft_of_table(_sample(sample), target, target, dropped, task, kept or None).describing()
     write_text(out, study_text(replace(draft, participants=participants)))
     _say_noticed(screen, draft)
@@ -132,6 +133,7 @@ def new(
             drafted = draft_from_table_one(result, label, out.stem, dropped, task, keep)
             _say_noticed(screen, drafted)
             return study_text(drafted)
+        say_left_out(screen, sample)
         drafted = draft_of_table(table, label, label, dropped, task, keep)
         _say_noticed(screen, drafted)
         return study_text(replace(drafted, participants=participants))
@@ -198,6 +200,7 @@ def check(
 ) -> None:
     """Say what of a table would be clipped, rounded, missing or unknown. Nothing leaves this machine."""
     screen, loaded = Screen(json), load_study(study)
+    say_left_out(screen, data)
     found = [_checked(loaded, path) for path in (table_files(data).values() if data.is_dir() else [data])]
     for place, one in enumerate(found):
         if place:
@@ -318,7 +321,7 @@ def _show_check(screen: Screen, found: TableCheck) -> None:
         screen.show(shown)
     for line in (*found.objections, *(one.objection for one in found.columns if one.objection)):
         screen.remark(f"cannot be used: {line}")
-    for line in (*found.few, *found.copies):
+    for line in (*found.few, *found.copies, *found.remarks):
         screen.item(printable(line))
     left_out = f" without gaps ({found.left_out} left out)" if found.left_out else ""
     pod = f" in a pod of at least {found.least_pod} owners (least_rows)" if found.least_pod else ""

@@ -21,12 +21,12 @@ from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import load_study
 from codedfl.data.recipe import Clipped
-from codedfl.data.tables import read_file
+from codedfl.data.tables import no_tables, read_file
 from codedfl.errors import InvalidInput
 from codedfl.report.run_page import write_run_page
 from codedfl.report.study_files import MODEL_FILE, write_results
 from codedfl.report.text import seconds as seconds_text
-from codedfl.run.rehearsal import Rehearsed, dealt_out, made_up_roster, no_tables, read_folder, rehearse
+from codedfl.run.rehearsal import Rehearsed, dealt_out, made_up_roster, read_folder, rehearse
 from codedfl.run.virtual_time import AlikeDevices, MakeTiming
 
 
@@ -87,8 +87,7 @@ def rehearse_study(
         if devices is not None:
             raise InvalidInput(f"--devices must be left out with a folder of tables, got {devices}")
         parts = read_folder(tables)
-        if others := no_tables(tables):
-            screen.remark(f"note: no table files, so left out of {tables}: {', '.join(others)}")
+        say_left_out(screen, tables)
     else:
         parts = dealt_out(read_file(tables), devices or study.least_participants, rng)
     empty = [name for name, part in parts.items() if not len(part)]
@@ -168,3 +167,10 @@ def _first_of(names: Iterable[str], share: float) -> list[str]:
     """That share of them, rounded up, in the order of the alphabet."""
     ordered = sorted(names)
     return ordered[: math.ceil(share * len(ordered))]
+
+
+def say_left_out(screen: Screen, tables: Path | None) -> None:
+    """Name what is in a folder of tables and not read."""
+    if tables is not None and tables.is_dir() and (others := no_tables(tables)):
+        how = " (save sheets as CSV UTF-8)" if any(one.lower().endswith((".xlsx", ".xls")) for one in others) else ""
+        screen.remark(f"note: no table files, so left out of {tables}: {', '.join(others)}{how}")

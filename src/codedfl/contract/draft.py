@@ -21,7 +21,7 @@ from codedfl.contract.study import NO_FEATURES
 from codedfl.contract.toml_file import FORMAT
 from codedfl.data.columns import OTHER, CategoryColumn, as_levels, as_numbers, as_texts
 from codedfl.data.dataset import Task, as_labels
-from codedfl.data.guessed_columns import guess_columns, numbers_the_rows
+from codedfl.data.guessed_columns import codes_of_gaps, guess_columns, numbers_the_rows
 from codedfl.data.tables import RawTable
 from codedfl.data.tables.table import FALSE, TRUE
 from codedfl.errors import InvalidInput
@@ -39,7 +39,6 @@ _MOST_DECIMALS = 9
 _OFF_GRID = 1e-6  # in steps
 _ROOM = 10  # widths of the sample either side of it
 _MANY = 30  # rows from which on different whole numbers are no chance
-_CODES = (-9999.0, -999.0, -99.0, -9.0, -8.0, -7.0, -1.0, 99.0, 999.0, 9999.0)  # that tables write for gaps
 _OF_ALL = "holds the values of all devices (Table 1) with room; beyond is clipped and counted"
 _WHY_HELD_OUT = "share of each device's rows kept out of training for the score"
 _WHY_NONE = "the devices have too few rows for a score beside this many columns"
@@ -158,7 +157,7 @@ def draft_of_table(
         mean, fill = _fill(_finite(values), grid)
         if not np.ptp(_finite(values)):
             noticed = "the same number in all rows of the sample. Drop it unless it differs elsewhere."
-        if codes := _codes_of_gaps(_finite(values)):
+        if codes := codes_of_gaps(_finite(values)):
             noticed = (
                 f"{codes} far from all others, as codes of gaps are: list such in missing_codes, beyond the range."
             )
@@ -190,15 +189,6 @@ def _like_ids(values: Rows) -> bool:
     numbers = as_numbers(values)
     whole = len(numbers) >= _MANY and bool((numbers == np.round(numbers)).all())
     return whole and len(np.unique(numbers)) == len(numbers)
-
-
-def _codes_of_gaps(values: Floats) -> str:
-    """Those of ``_CODES`` that are below 0 where no other value is, or farther from the others than these spread."""
-    rest, found = values[~np.isin(values, _CODES)], []
-    for code in _CODES if len(rest) else ():
-        outside = code < 0 <= rest.min() or max(rest.min() - code, code - rest.max()) > np.ptp(rest) > 0
-        found += [f"{code:g}"] if outside and (values == code).any() else []
-    return ", ".join(found)
 
 
 def _category(column: CategoryColumn, values: Rows, table: str) -> DraftColumn:

@@ -25,7 +25,7 @@ from codedfl.contract.roster import Roster
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.crypto.sealed import Identity
-from codedfl.data.tables import ENDINGS, RawTable, read_file, table_files
+from codedfl.data.tables import RawTable, read_file, table_files
 from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.protocol.device import Device
 from codedfl.protocol.names import plain_name
@@ -44,12 +44,6 @@ def read_folder(folder: Path) -> dict[str, RawTable]:
     if len(files) < len(table_files(folder)):
         raise InvalidInput(f"tables must have one file per device, got several of one name in {str(folder)!r}")
     return {name: read_file(path, empty=True) for name, path in files.items()}
-
-
-def no_tables(folder: Path) -> list[str]:
-    """Names of what else is in a folder of tables, and not read; hidden files are nobody's tables."""
-    others = (path.name for path in folder.iterdir() if not path.name.lower().endswith(ENDINGS))
-    return sorted(name for name in others if not name.startswith("."))
 
 
 def dealt_out(table: RawTable, n_devices: int, rng: np.random.Generator) -> dict[str, RawTable]:
