@@ -16,6 +16,7 @@ import pytest
 from page_reader import Page
 
 from codedfl.analyses.analysis import NotFound
+from codedfl.analyses.inference import LeastSquaresFit
 from codedfl.analyses.left_out import terms_left_out
 from codedfl.analyses.residuals import ResidualsFinding
 from codedfl.analyses.scoring import ClassScore
@@ -249,6 +250,19 @@ def test_who_is_not_in_it_and_how_numbers_were_rounded_is_on_the_page(found: tup
     assert "without the rows of" in page.texts and "d, e" in page.texts
     assert "Numbers are rounded to whole steps: age 1." in page.texts
     assert "without the rows of" not in study_page(result_json(study, findings, OWNERS, ["a", "b", "c"]))
+
+
+def test_a_model_with_one_constant_says_nothing_of_site_effects(found: tuple[Study, StudyFindings]):
+    """The page of six hospitals said "sites 1": it was the number of constants."""
+    study, findings = found
+    assert findings.inference is not None and isinstance(findings.inference.fit, LeastSquaresFit)
+    within = replace(findings.inference, fit=replace(findings.inference.fit, constants=6))
+    plain, sites = (
+        Page(study_page(result_json(study, one, OWNERS))) for one in (findings, replace(findings, inference=within))
+    )
+    assert "site effects" not in plain.texts and "constants" not in plain.texts
+    place = sites.texts.index("site effects")
+    assert sites.texts[place + 1] == "6"
 
 
 @pytest.mark.parametrize(("held_out", "rows"), [(0.0, "the rows of the fit, which flatters"), (0.4, "held-out rows")])

@@ -17,6 +17,7 @@ from codedfl.typing import Unchecked
 _ALONE = ("model", "target", "columns")  # facts of a fit that stand elsewhere
 _NAMES = {
     "modelled": "class modelled",
+    "constants": "site effects",  # one constant per site; a model with a single one does not say so
     "r_squared": "R²",
     "adjusted_r_squared": "adjusted R²",
     "freedom": "degrees of freedom",
@@ -93,7 +94,8 @@ def _model(model: Unchecked) -> str:
         fit = found.get("fit") or {}
         title = fit.get("model") or str(model.get("kind", "coefficients")).capitalize()
         parts.append(f"<h2>{escape(': '.join(filter(None, (model['name'], title))))}</h2>")
-        parts.append(_facts([(_NAMES.get(key, key.replace("_", " ")), fit[key]) for key in fit if key not in _ALONE]))
+        told = {key: value for key, value in fit.items() if key not in _ALONE and (key, value) != ("constants", 1)}
+        parts.append(_facts([(_NAMES.get(key, key.replace("_", " ")), value) for key, value in told.items()]))
         parts.append(_forest(found["coefficients"], found.get("level", 0.95)))
         spreads = ", ".join(
             f"{row['name']} {row['per']:g}" for row in found["coefficients"] if row.get("per", 1.0) != 1.0
