@@ -10,12 +10,12 @@ import typer
 from codedfl.cli.screen import Screen
 from codedfl.engine.keys import DEVICE_KEY, SERVER_KEY, load_identity
 from codedfl.errors import InvalidInput
-from codedfl.private_files import default_state_dir
+from codedfl.private_files import STATE_DIR, default_state_dir
 from codedfl.protocol.names import checked_name
 
 State = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="The --state of codedfl join.", show_default="~/.local/state"),
+    typer.Option(metavar="FOLDER", help="The --state of codedfl join.", show_default=STATE_DIR),
 ]
 
 

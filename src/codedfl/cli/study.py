@@ -13,6 +13,7 @@ import typer
 from rich.text import Text
 
 from codedfl.cli import options
+from codedfl.cli.exit_codes import BAD_INPUT
 from codedfl.cli.key import State, own_key
 from codedfl.cli.screen import Screen, check_writable, table
 from codedfl.cli.study_refit import refit_study
@@ -212,7 +213,7 @@ def check(
     tables = [{**asdict(one), "usable": one.usable} for one in found]
     screen.write_json({"command": "study check", "tables": tables, "usable": all(one.usable for one in found)})
     if not all(one.usable for one in found):
-        raise typer.Exit(2)
+        raise typer.Exit(BAD_INPUT)
 
 
 def _checked(study: Study, path: Path) -> TableCheck:

@@ -75,7 +75,10 @@ def rehearse_study(
     ] = None,
     json: options.Json = None,
 ) -> None:
-    """Run a study on tables of this machine: the findings are those of the federation, bit for bit.
+    """Run a study on tables of this machine: the findings are those of the federation, on the same rows bit for bit.
+
+    With held_out = 0 they are the same. Otherwise each device draws by a key of its own which rows it holds out, so a
+    rehearsal trains on others than the federation will.
 
     Every device is judged as it would judge itself; those that would refuse are named, and leave with their pods.
     Server and devices run the real protocol in this process, in virtual time.

@@ -56,11 +56,12 @@ _MOST = 1 << 53
 class Study:
     """One study. The names are those of the file (``toml_file``), and so are the defaults.
 
-    name, purpose: what people read before they approve, and in every log and page.
+    name: what people know it by, in every log and on every page.
+    purpose: what it is for, in a sentence, as people read it before they approve.
     columns: the columns of every device's table, by name.
     target: the column that is predicted.
-    max_rows, max_rows_per_device: public bounds on the rows of all devices and of one, from which the ring's range
-        follows.
+    max_rows: a public bound on the rows of all devices together, from which the ring's range follows.
+    max_rows_per_device: a public bound on the rows of one device, from which the range of its numbers follows.
     least_participants: the least number of participants, itself included, with which a device takes part.
     edition: counts the times that the same study is made again on newer rows.
     id: a column that tells rows apart, such as a patient's number. It never leaves the device and is no feature.
@@ -74,8 +75,8 @@ class Study:
     row_blocks: K, in how many blocks the rows of X'X are dealt out among the holders of a role where products are asked
         for; the server takes fewer where features or holders are fewer. The model is the same with any. Above 1 one
         holder per role keeps all rows: it stands in for whoever dies.
-    roster, server_key: SHA-256 of the roster's meaning and the server's public key, both in hex; "" is for rehearsals
-        only.
+    roster: SHA-256 of the roster's meaning, in hex, as codedfl roster show says it; "" is for rehearsals only.
+    server_key: the server's public key, in hex, as codedfl key --server says it; "" is for rehearsals only.
     smallest_cell: levels, gaps and products of levels that fewer rows of a device have are told as something commoner
         (a gap of a number as the device's mean); a number or a class that picks out fewer rows is refused
         (``small_cells``).
@@ -89,9 +90,12 @@ class Study:
     gamma: in the kernel exp(-gamma ||x - y||^2); None takes a public rule from the number of columns.
     seed: public, of the random features: all devices draw the same.
     components: how many principal components "pca-rbf" takes.
-    encoder, encoder_bound: of "onnx": the SHA-256 of the file that every machine has, and where outputs are clipped.
-    solver, epochs, regularisation: how the server finds Theta, in at most how many exchanges, and the weight of
-        |Theta|^2 against the mean squared error; "gcv" has linear models choose it by generalised cross-validation.
+    encoder: of "onnx": the SHA-256 of the file that every machine has.
+    encoder_bound: of "onnx": its outputs are clipped to plus and minus this.
+    solver: how the server finds Theta from products with X'X, where features are random.
+    epochs: in at most how many exchanges.
+    regularisation: the weight of |Theta|^2 against the mean squared error; "gcv" has linear models choose it by
+        generalised cross-validation.
     held_out: share of each device's rows kept out of training, for the score.
     inference: whether standard errors and p values are wanted.
     most_clipped: the share of a column's values that may lie beyond its range where coefficients with standard errors

@@ -1,7 +1,8 @@
 """A study on tables of this machine, by the real protocol in virtual time: what a federation would make of them.
 
 The rehearsal is the run: the same analyses ask for the same totals, of parties on the same terms, with the rows that an
-approval would freeze. Only the driver differs, so the findings are the same bit for bit, whoever straggles.
+approval would freeze. Only the driver differs, so on the same rows the findings are the same bit for bit, whoever
+straggles. Which rows are held out is drawn by each device's key, and those of a rehearsal are its own.
 """
 
 from __future__ import annotations
