@@ -8,8 +8,6 @@ src/codedfl/version.py, and the fleet and the pages are in the wheels.
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import tempfile
 import venv
@@ -17,6 +15,7 @@ import zipfile
 from pathlib import Path
 
 from codedfl.version import __version__
+from experiments.first_steps import compare_and_train, run, run_a_study
 
 ROOT = Path(__file__).parents[1]
 SOURCES = {"codedfl": ROOT, "codedfl_lab": ROOT / "lab"}
@@ -25,7 +24,6 @@ NEEDED = {
     "codedfl_lab": {"codedfl_lab/fleet/paper.toml", "codedfl_lab/report/page.css", "codedfl_lab/py.typed"},
 }
 NOT_ALONG = ("matplotlib", "sklearn", "scipy", "codedfl_lab")
-SMALL = ("--devices", "5", "--n-features", "60")
 
 
 def main() -> int:
@@ -39,17 +37,16 @@ def main() -> int:
         program = folder / "empty" / "bin"
         pip = [str(program / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         pip += ["--find-links", str(dist), "--constraint", str(ROOT / "constraints.txt")]
-        codedfl = str(program / "codedfl")
-        _run([*pip, str(wheels["codedfl"])], folder)
-        said = _run([codedfl, "--version"], folder)
+        run([*pip, str(wheels["codedfl"])], folder)
+        said = run([str(program / "codedfl"), "--version"], folder)
         if said.split() != ["codedfl", __version__]:
             raise SystemExit(f"the wheel must be version {__version__}, got {said!r}")
-        _run_a_study(codedfl, str(program / "python"), folder)
+        _bring_nothing_else(str(program / "python"), folder)
+        run_a_study(program, folder / "study")
         print("alone in an empty environment, codedfl runs a study without matplotlib, scikit-learn and scipy")
-        _run([*pip, str(wheels["codedfl_lab"])], folder)
-        _run([codedfl, "compare", "digits", *SMALL, "--seeds", "1", "--draws", "10", "--out", "race"], folder)
-        _run([codedfl, "train", "digits", *SMALL, "--out", "first"], folder)
-        pages = [folder / one / "report.html" for one in ("rehearsal", "race", "first")]
+        run([*pip, str(wheels["codedfl_lab"])], folder)
+        compare_and_train(program, folder)
+        pages = [folder / one / "report.html" for one in ("study/rehearsal", "race", "first")]
         if not all(page.stat().st_size > 10_000 for page in pages):
             raise SystemExit("rehearsal, compare and train must write a page each")
         print("with codedfl-lab beside it, codedfl compare and codedfl train run")
@@ -61,7 +58,7 @@ def main() -> int:
 def _built(name: str, source: Path, dist: Path) -> Path:
     # The laboratory takes its version from the first, so it is built where both are: it has no archive of its own.
     wanted = ["--wheel"] if source != ROOT else ["--wheel", "--sdist"]
-    _run([sys.executable, "-m", "build", "--no-isolation", *wanted, "--outdir", str(dist), str(source)])
+    run([sys.executable, "-m", "build", "--no-isolation", *wanted, "--outdir", str(dist), str(source)], ROOT)
     (wheel,) = dist.glob(f"{name}-*.whl")
     with zipfile.ZipFile(wheel) as content:
         missing = sorted(NEEDED[name] - set(content.namelist()))
@@ -70,31 +67,10 @@ def _built(name: str, source: Path, dist: Path) -> Path:
     return wheel
 
 
-def _run_a_study(codedfl: str, python: str, folder: Path) -> None:
-    """From a table to predictions, in an environment without the packages of the laboratory."""
+def _bring_nothing_else(python: str, folder: Path) -> None:
     look = f"from importlib.util import find_spec; print(*(one for one in {NOT_ALONG} if find_spec(one)))"
-    if found := _run([python, "-c", look], folder).split():
+    if found := run([python, "-c", look], folder).split():
         raise SystemExit(f"the product must install without {', '.join(found)}")
-    rows = "\n".join(f"{i % 17},{(7 * i) % 11},{3 * (i % 17) - (7 * i) % 11 + i % 3}" for i in range(300))
-    (folder / "t.csv").write_text(f"a,b,y\n{rows}\n", encoding="utf-8")
-    for words in (
-        "study new t.csv --target y",
-        "study check study.toml t.csv",
-        "study show study.toml",
-        "study rehearse study.toml --tables t.csv --out rehearsal",
-        "predict rehearsal/model.safetensors t.csv --out said.csv",
-        "privacy",
-    ):
-        _run([codedfl, *words.split()], folder)
-
-
-def _run(command: list[str], folder: Path = ROOT) -> str:
-    """Without this checkout on the path."""
-    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(command, cwd=folder, env=clean, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}")
-    return done.stdout
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ import typer
 import codedfl
 import codedfl_lab
 from codedfl.cli.app import app
+from codedfl.cli.exit_codes import MEANINGS
 from codedfl.contract import policy as policy_config
 from codedfl.contract import toml_file
 from codedfl.contract.draft import draft_of_table, study_text
@@ -57,8 +58,11 @@ def command_line() -> str:
     lines = [
         "# Command line",
         "",
-        "Results go to stdout, progress and remarks to stderr. Exit codes: 0; 2, bad input, said in one line; 3, a data"
-        " set cannot be had; 130, Ctrl-C.",
+        "Results go to stdout, progress and remarks to stderr.",
+        "",
+        "| exit code | what it means |",
+        "|---|---|",
+        *(f"| {code} | {meaning} |" for code, meaning in MEANINGS.items()),
         "",
     ]
     root = typer.main.get_command(app)

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-
 from codedfl.analyses.study_plan import StudyRun
+
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.study import Study
 from codedfl.engine.calls import Step

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from codedfl.analyses.study_plan import StudyRun
+
 from codedfl.crypto.sealed import KEY_BYTES, SIGNATURE_BYTES
 from codedfl.data.model import TrainedModel
 from codedfl.data.tables import RawTable, as_raw_table

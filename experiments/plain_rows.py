@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from codedfl.analyses.study_plan import StudyRun
 
 from codedfl.analyses.cells import merge_rare
-from codedfl.analyses.study_plan import StudyRun
 from codedfl.contract.merging import Merged, merged_study
 from codedfl.contract.study import Study
 from codedfl.data.model import TrainedModel

@@ -49,6 +49,7 @@ LAYERS = {
         "costs",
         "baselines",
         "datasets",
+        "encoders",
         "comparing",
         "planning",
         "paper",

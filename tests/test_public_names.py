@@ -53,7 +53,7 @@ def test_the_doors_are_public():
 
 
 def test_the_version_has_one_place():
-    """What cannot read it there, a citation and an app of Flower's, is compared with it."""
+    """What cannot read it there, a citation, the changelog and an app of Flower's, is compared with it."""
     assert codedfl.__version__ == __version__
     release, development = re.fullmatch(r"(\d+\.\d+\.\d+)(\.dev\d+)?", __version__).groups()
     assert f"\nversion: {release}{development or ''}\n" in (ROOT / "CITATION.cff").read_text()
@@ -61,3 +61,6 @@ def test_the_version_has_one_place():
     assert package["project"]["dynamic"] == ["version"]
     assert package["tool"]["hatch"]["version"]["path"] == "src/codedfl/version.py"
     assert app["project"]["version"] == release
+    topmost = re.search(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1]
+    assert re.fullmatch(rf"{re.escape(release)} \((unreleased|\d{{4}}-\d\d-\d\d)\)", topmost)
+    assert ("unreleased" in topmost) == (development is not None)

@@ -88,7 +88,8 @@ for name, table in tables.items():
 # ## Rehearse
 #
 # Every clinic judges the study as it would by itself; then the real protocol runs on these tables, in virtual time on a
-# fleet like ours. The findings are those that the federation will get, bit for bit.
+# fleet like ours. The federation does the same. It trains on other rows: each clinic draws which ones it holds out by a
+# key of its own. On the same rows the findings are the same bit for bit.
 
 # %%
 ready = Rehearsed(study, made_up_roster(study, tables))

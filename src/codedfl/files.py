@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,3 +51,14 @@ def sole_user(path: Path, what: str) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def cache_folder() -> Path:
+    """Where files are kept that can be made or fetched again: the place this platform has for caches, below codedfl."""
+    if "XDG_CACHE_HOME" in os.environ:
+        return Path(os.environ["XDG_CACHE_HOME"]) / "codedfl"
+    if sys.platform == "win32" and "LOCALAPPDATA" in os.environ:
+        return Path(os.environ["LOCALAPPDATA"]) / "codedfl" / "Cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "codedfl"
+    return Path.home() / ".cache" / "codedfl"

@@ -13,6 +13,9 @@ from codedfl.files import sole_user as sole_user  # who keeps private files keep
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
+STATE_DIR = "~/.local/state/codedfl, or codedfl in XDG_STATE_HOME"  # as help texts say it
+
+
 def default_state_dir() -> Path:
     """Where the system wants programs to keep state: XDG_STATE_HOME, or .local/state in the home folder."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "codedfl"

@@ -67,7 +67,7 @@ def test_slopes_and_errors_are_those_with_a_dummy_per_site(crp: tuple[float, flo
     assert np.abs(moved).max() < most
     assert np.abs(found.standard_errors[1:] / oracle.bse[:3] - 1).max() < 1e-6
     assert found.freedom == oracle.df_resid == 900 - 3 - SITES
-    assert found.fit.sites == SITES and "Site effects" in found.summary()
+    assert found.fit.constants == SITES and "Site effects" in found.summary()
     shares = np.bincount(rows.column("site").astype(int)) / 900
     assert found.coefficients[0] == pytest.approx(shares @ oracle.params[3:], abs=1e-5), "the mean of the effects"
     pooled = sm.OLS(rows.column("days"), sm.add_constant(design(rows, "age", "sex", "crp")[:, :3])).fit()

@@ -11,7 +11,8 @@ from experiments.statistics.cases import found
 from experiments.statistics.survival import lines, made_up
 
 from codedfl.analyses.survival import SurvivalFinding
-from codedfl.contract.models import SurvivalModel
+from codedfl.contract.models import SubModel, SurvivalModel
+from codedfl.contract.words import explain
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.statistics.statistic import Ask
 from totals import conducted, dealt, total_of
@@ -23,6 +24,19 @@ MODEL = SurvivalModel("m", ("ward",), "died", TIMES)
 
 def test_curves_and_test_are_those_of_statsmodels():
     assert [line for line in lines() if line.difference > line.bound] == []
+
+
+def test_curves_need_no_linear_model():
+    case = made_up(400)
+    alone = case.study(MODEL, features="none")
+    assert alone.statistics == ("cells", "ends", "survival")
+    (fit,), (beside,) = (found(case, study).models for study in (alone, case.study(MODEL)))
+    assert isinstance(fit, SurvivalFinding) and fit.to_dict() == beside.to_dict()
+    line = "models must go with linear features without noise, got 'age'"
+    with pytest.raises(InvalidInput, match=exactly(line)):
+        case.study(MODEL, SubModel("age", ("age",)), features="none")
+    answers = [one for section in explain(alone) for one in section.answers]
+    assert "edition 1; the result is what its models say, and no model of its own" in answers
 
 
 def test_no_interval_has_few_events_or_few_cut_short():

@@ -122,11 +122,17 @@ def test_the_real_study_clips_nobody_and_is_approved_after_the_description(tmp_p
     digest, key = roster.digest().hex(), "ab" * 32
     first = replace(describing(tables[0]), roster=digest, server_key=key)
     _, result = described(first, as_raw_table(pooled(tables)))
-    study = parse_study(study_text(draft_from_table_one(result, "", "stay", drop=("change",))))
+    text = study_text(draft_from_table_one(result, "", "stay", drop=("change",)))
+    study = parse_study(text)
     study = replace(study, roster=digest, server_key=key)
     assert study.target == NumberTarget("days", (0.0, 15.0), 1.0) and study.id == "patient_id"
-    names = [(one.column.name, one.column.missing) for one in study.columns]
-    assert names == [("age", None), ("crp", 0.0), ("cost", None), ("ward", None)], "gaps where somebody has some"
+    fills = {one.column.name: one.column.missing for one in study.columns}
+    crp = np.concatenate([one.column("crp") for one in tables])
+    assert [name for name, fill in fills.items() if fill is not None] == ["crp"], "gaps where somebody has some"
+    (said,) = (line for line in text.splitlines() if line.startswith("# Noticed: it has gaps"))
+    assert f"missing fills with {fills['crp']}, the mean of all devices, and marks. To leave such rows out:" in said
+    step = study.columns[1].grid.step
+    assert abs(float(fills["crp"] or 0.0) - np.nanmean(crp)) <= step, "filled with the mean of all, not with 0"
     folder = DeviceFolder(tmp_path / "clinic-0")
     party = ("clinic-0", keys["clinic-0"], tables[0], folder)
     for one in (first, replace(study, held_out=0.0)):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from codedfl.run.secure_sum import secure_sum_in_process
 
 from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
@@ -25,7 +26,6 @@ from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.scales import Bounds
-from codedfl.run.secure_sum import secure_sum_in_process
 from codedfl.statistics.statistic import Ask, statistic_of
 from totals import total_of
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codedfl.analyses import glm as glm_analysis
+from codedfl.analyses import beginning
 from codedfl.analyses.analysis import NotFound
 from codedfl.analyses.glm import GlmFinding
 from codedfl.analyses.study_analysis import conduct
@@ -104,13 +104,38 @@ def test_ranges_that_make_few_combinations_look_many_are_refused_by_the_device()
     assert iteration_objection(study, measured) == ""
 
 
+@pytest.mark.parametrize(("ages", "made"), [(1, False), (26, True)])
+def test_the_same_rows_have_the_same_verdict_in_narrow_and_wide_ranges(ages: int, made: bool):
+    """26 x 2 x 2 combinations are counted, 121 x 101 x 2 are not: 100 rows of them are measured, or a cross-table."""
+    rng = np.random.default_rng(2)
+    age, dose = 20 + np.arange(100) % ages, rng.integers(0, 2, 100)
+    values = {"age": age * 1.0, "dose": dose * 1.0, "sex": rng.choice(["f", "m"], 100)}
+    if not made:
+        values["age"] += values["dose"] + (np.arange(100) < 2)  # two people of 22
+    table = as_raw_table({**values, "ill": (rng.random(100) < 0.5).astype(int)})
+    verdicts, slopes = [], []
+    for years, most in (((20.0, 45.0), 1.0), ((0.0, 120.0), 100.0)):
+        numbers = (("age", years), ("dose", (0.0, most)))
+        columns = [StudyColumn(NumberColumn(name), ends, 1.0) for name, ends in numbers]
+        columns.append(StudyColumn(CategoryColumn("sex", ("f", "m"))))
+        model = LogisticModel("m", ("age", "dose", "sex"), bound=100.0)
+        study = Study("s", tuple(columns), ClassTarget("ill", (0, 1)), 4000, 1000, 3, held_out=0.0, models=(model,))
+        rows = dealt(study, table)
+        fit, _ = path_of(study, rows)
+        told = not any(iteration_objection(study, one) for one in rows)
+        verdicts.append(told and isinstance(fit, GlmFinding))
+        slopes.append(fit.coefficients if isinstance(fit, GlmFinding) else np.zeros(3))
+    assert verdicts == [made, made]
+    np.testing.assert_allclose(slopes[0], slopes[1], rtol=1e-6)
+
+
 def test_the_honest_path_gave_the_cross_table_and_is_not_begun(monkeypatch: pytest.MonkeyPatch):
     study, rows = made_up()
     codes, _ = pooled(rows)
     truth = np.bincount(np.ravel_multi_index(codes.T, SIZES), minlength=120)
     assert (truth == 1).sum() >= 3  # single people
     with monkeypatch.context() as old_rule:
-        old_rule.setattr(glm_analysis, "FEW_CELLS", 0)
+        old_rule.setattr(beginning, "FEW_CELLS", 0)
         fit, seen = path_of(study, rows)
     assert isinstance(fit, GlmFinding) and len(seen) <= 5
     assert np.array_equal(cross_table(study, seen), truth)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,11 +23,27 @@ def test_it_recommends_and_train_follows(run: Run):
     assert "takes" in outcome["why"]
     assert best["exposed_to_server"] == 0
     assert best in outcome["plans"]
-    trained = run("train", "digits", "--devices", 8, "--n-features", 60, *outcome["train"], "--json", "-")
+    trained = run("train", *outcome["train"], "--json", "-")
     followed = json.loads(trained.stdout)
     assert (followed["scheme"], followed["solver"]) == (best["scheme"], best["solver"])
     assert all(followed[name] == best[name] for name in ("alpha", "z", "blocks", "reserve", "narrow") if name in best)
-    assert f"codedfl train digits {' '.join(outcome['train'])}" in " ".join(result.stdout.split())
+    assert result.stdout.splitlines()[-1] == f"codedfl train {' '.join(outcome['train'])}"
+
+
+def test_the_command_of_a_plan_can_be_pasted(run: Run):
+    """It ended without label, features and devices: one call failed, another trained on 25 devices instead of 6."""
+    rows = "\n".join(f"{i % 17},{(7 * i) % 11},{i % 5},{3 * (i % 17) - (7 * i) % 11 + i % 3}" for i in range(300))
+    Path("own table.csv").write_text(f"a,b,c,y\n{rows}\n")
+    asked = ["--label", "y", "--drop", "c", "--features", "linear", "--devices", "6", "--seed", "3"]
+    planned = run("plan", "own table.csv", *asked, "--target", 0.5, "--draws", 5)
+    assert planned.exit_code == 0, planned.stderr
+    program, *words = shlex.split(planned.stdout.splitlines()[-1])
+    assert program == "codedfl" and words[:2] == ["train", "own table.csv"]
+    given = dict(zip(words[2::2], words[3::2], strict=False))
+    assert {name: given[name] for name in asked[::2]} == dict(zip(asked[::2], asked[1::2], strict=True))
+    trained = run(*words, "--json", "-")
+    assert trained.exit_code == 0, trained.stderr
+    assert json.loads(trained.stdout)["devices"] == 6
 
 
 def test_limits_are_options(run: Run):

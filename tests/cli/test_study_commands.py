@@ -194,8 +194,10 @@ def test_a_folder_of_ugly_tables_is_looked_at_as_a_whole(run: Run, clinics: Path
     rows = (f"{i};{30 + i};{'fm'[i % 2]};{'<5' if i == 3 else f'{i},13'};{i % 9}\n" for i in range(40))
     (clinics / "odd.csv").write_text(header + "".join(rows))
     (clinics / "torn.csv").write_text(header + "1;2\n")
+    (clinics / "sheet.xlsx").write_bytes(b"PK")
     found = run("study", "check", "study.toml", clinics)
     assert found.exit_code == 2
+    assert f"left out of {clinics}: sheet.xlsx (save sheets as CSV UTF-8)" in " ".join(found.stderr.split())
     assert [line for line in found.stderr.splitlines() if line.startswith("cannot")] == [
         f"cannot be used: {NO_ROWS}",
         "cannot be used: column 'crp' of odd.csv must hold numbers, got '<5' in row 4: write a number, or leave the"
@@ -223,6 +225,24 @@ def test_a_folder_of_ugly_tables_is_looked_at_as_a_whole(run: Run, clinics: Path
     assert "# Noticed: 1 cell(s) of the sample are no numbers: study check names the first; see missing_codes.\n" in (
         Path("all.toml").read_text()
     )
+
+
+def test_a_drafted_name_is_one_that_brokers_take(run: Run, tmp_path: Path):
+    """One rule for draft, check, approve, join and serve; a column's own name may have spaces."""
+    table = tmp_path / "a table.csv"
+    table.write_text("age,length of stay\n" + "".join(f"{20 + row},{row % 7}\n" for row in range(60)))
+    for command, name in (("describe", "length-of-stay-table-1"), ("new", "length-of-stay")):
+        file = tmp_path / f"{command}.toml"
+        assert run("study", command, table, "--target", "length of stay", "--out", file).exit_code == 0
+        study = load_study(file)
+        assert (study.name, study.target.name) == (name, "length of stay")
+        spaced = file.read_text().replace(f'name = "{name}"', 'name = "length of stay"', 1)
+        file.write_text(spaced)
+        for refusing in (
+            ("study", "check", file, table),
+            ("study", "approve", file, "--name", "a", "--roster", "r.toml", "--who", "x"),
+        ):
+            assert "name of the study must be printable, without spaces" in run(*refusing).stderr
 
 
 def test_from_a_description_to_a_study(run: Run, clinics: Path):
@@ -299,7 +319,10 @@ def test_rosters_grow_by_pods_and_show_their_digest(run: Run, contract: Path):
         (("roster", "new", "clinic-1"), "a device must be NAME=KEY or a file of such lines, got 'clinic-1'"),
         (("roster", "new", "a=b"), "key of 'a' must be a public key of 32 bytes in hex, got 'b'"),
         (("roster", "new", *[f"a={'ab' * 32}"] * 2), "each device must be given once, got 'a' twice"),
-        (("ledger", "a/b"), "the device's name must do as the name of a folder, got 'a/b'"),
+        (
+            ("ledger", "a/b"),
+            "the device's name must be printable, without spaces, / \\ + # and a dot in front, got 'a/b': write 'a-b'",
+        ),
     ],
 )
 def test_what_is_refused(run: Run, clinics: Path, arguments: tuple[str, ...], message: str):

@@ -38,7 +38,7 @@ def test_from_a_folder_of_tables_to_a_model(run: Run, clinics: Path):
     assert outcome["rows"] + outcome["score"]["rows"] == 353, "one device holds 8 out, too few to score"
     assert outcome["score_name"] == "R^2" and outcome["score"]["r_squared"] > 0.3
     assert "warning: clipped to the study's ranges: 1 of 'crp'\n" in result.stderr
-    assert "note: no table files, so left out of clinics: clinic-6.xlsx\n" in result.stderr
+    assert "note: no table files, so left out of clinics: clinic-6.xlsx (save sheets as CSV UTF-8)\n" in result.stderr
     said = run("predict", outcome["model"], clinics / "clinic-3.csv")
     assert len(said.stdout.splitlines()) == 61
     scored = json.loads(run("evaluate", outcome["model"], clinics / "clinic-3.csv", "--json", "-").stdout)

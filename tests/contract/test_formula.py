@@ -19,6 +19,7 @@ from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.draft import draft_of_table, study_text
 from codedfl.contract.formula import draft_with_formula, expand, formula_objection
 from codedfl.contract.merging import merged_study
+from codedfl.contract.models import PoissonModel, RobustModel
 from codedfl.contract.small_cells import own_rows
 from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import Study
@@ -157,6 +158,19 @@ def test_a_drafted_file_lists_what_the_formula_makes():
     assert check_table(study, table).usable
     other = replace(study, columns=study.columns[:-1])
     assert formula_objection(other) == "columns must be the 10 of the formula, got 9"
+
+
+def test_what_only_a_further_model_uses_may_stand_beside_a_formula():
+    """A cluster, an offset, an event: rehearsals took them, and study check refused the file."""
+    formula = "days ~ age * C(ward)"
+    made = expand(formula, (AGE, WARD), "days")
+    names = tuple(one.column.name for one in made)
+    models = (RobustModel("r", names, "cluster", "sex"), PoissonModel("p", names, offset="cost"))
+    study = replace(STUDY, columns=(SEX.beside(), COST.beside(), *made), formula=formula, models=models, held_out=0.0)
+    assert formula_objection(study) == ""
+    assert check_table(study, as_raw_table(people(80))).usable
+    message = "column 'cost' must have in_model = false, since the formula does not name it"
+    assert formula_objection(replace(study, columns=(COST, *made), models=())) == message
 
 
 def test_a_derived_column_cannot_clip_and_is_made_of_listed_columns():

@@ -236,7 +236,7 @@ def test_twins_of_which_one_is_held_out_need_not_be_told_apart():
     holding = replace(STUDY, held_out=0.3)
     held_out = tags(holding, twice).held_out
     assert 0 < (held_out[:8] != held_out[300:]).sum() < K, "a few pairs are torn apart"
-    assert judged((holding, twice), (replace(STUDY, name="all rows"), twice)) == ["", ""]
+    assert judged((holding, twice), (replace(STUDY, name="all-rows"), twice)) == ["", ""]
 
 
 def test_a_device_with_few_rows_may_approve_them_twice():

@@ -149,12 +149,25 @@ def test_a_check_names_what_is_told_otherwise():
     assert len(check_table(study, table(rows)).few) == 1
 
 
-def test_a_gap_that_was_marked_is_not_told_with_another_filling():
+def test_a_marked_gap_stays_one_with_another_filling_and_tells_nothing_more():
+    """A description fills with 0 and the study after it with the mean: the mark of either has what they differ by."""
     columns = [StudyColumn(NumberColumn("crp", fill), (0.0, 500.0), 0.1) for fill in (0.0, 7.0)]
     first, second = (replace(BY_ID, columns=(one,)) for one in columns)
     rows = {**patients(list(range(60)), ["a"] * 60), "crp": [*[None] * 5, *map(float, range(55))]}
     known = own_rows(first, table(rows), KEY)
     assert known.snapshot.codes[:5, 0].tolist() == [-1] * 5
+    new = own_rows(second, table(rows), KEY, [known.tags])
+    assert np.array_equal(new.snapshot.codes, known.snapshot.codes)
+    assert cell_objection(second, new.tags, [known.tags]) == ""
+    before, after = (one.design(new.snapshot.codes[:, 0]) for one in columns)
+    assert np.array_equal(after, before + np.outer(before[:, 1], [70, 0])), "a multiple of the mark is added"
+
+
+def test_few_gaps_that_were_told_as_a_mean_are_not_told_as_another():
+    columns = [StudyColumn(NumberColumn("crp", 0.0), (0.0, 500.0), step) for step in (0.1, 20.0)]
+    first, second = (replace(BY_ID, columns=(one,)) for one in columns)
+    rows = {**patients(list(range(60)), ["a"] * 60), "crp": [*[None] * 4, *map(float, range(56))]}
+    known = own_rows(first, table(rows), KEY)
     with pytest.raises(InvalidInput, match=r"^the gaps of column 'crp' must be told as in the studies approved before"):
         own_rows(second, table(rows), KEY, [known.tags])
 

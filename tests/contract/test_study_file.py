@@ -159,7 +159,9 @@ def test_the_digest_is_that_of_the_meaning():
          " a coarser step, a narrower range, or fewer max_rows"),
         ('name = "days"', 'name = "age"', "the target must not be a column too, got 'age'"),
         ('name = "stay"', 'name = "stay"\nid = "age"', "id must be a column that the study does not use, got 'age'"),
-        ('name = "stay"', 'name = " "', "name must not be empty"),
+        ('name = "stay"', 'name = ""', "name of the study must have 1 to 64 bytes, got ''"),
+        ('name = "stay"', 'name = "time: Table 1"', "name of the study must be printable, without spaces, / \\ + # and"
+         " a dot in front, got 'time: Table 1': write 'time:-Table-1'"),
         ("range = [0, 60.0]\nstep = 1", "", "the target 'days' must have either a range and a step, or classes"),
         ("[protection]", "[matrix]\ncolumns = 2\n[protection]",
          "columns must be listed as [[column]], or counted in [matrix], one of the two"),
@@ -412,6 +414,21 @@ def test_a_class_that_the_study_does_not_have_is_refused(classes: str, value: ob
     )
     with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
         study.target.codes(np.array([value, value]), "t.csv")
+
+
+def test_codes_of_gaps_and_doubled_ids_are_pointed_out():
+    study = replace(parse_study(TEXT), id="nr")
+    rows = {"age": [*range(30, 57), -9, 999, 999], "crp": 1.0, "ward": "a", "days": [*range(1, 30), 999]}
+    table = as_raw_table(
+        {**{k: v if isinstance(v, list) else [v] * 30 for k, v in rows.items()}, "nr": [*range(28), 7, 9]}
+    )
+    assert check_table(study, table).remarks == (
+        "age: -9, 999 far from all others, as codes of gaps are: list such in missing_codes of the study",
+        "days: 999 far from all others, as codes of gaps are: list such in missing_codes of the study",
+        "id 'nr': 2 stand in several rows, and every row counts as a person (smallest_cell)",
+    )
+    said = parse_study(TEXT.replace("range = [0, 110]", "range = [0, 110]\nmissing_codes = [-9, 999]"))
+    assert [one[:4] for one in check_table(said, table).remarks] == ["days"]
 
 
 # -- a draft

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from codedfl.analyses.study_plan import StudyRun
 
 from approved_studies import Federation, federation
-from codedfl.analyses.study_plan import StudyRun
 from codedfl.contract.merging import merged_study
 from codedfl.crypto.sealed import Identity
 from codedfl.engine.calls import Step

@@ -17,6 +17,8 @@ from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 from codedfl.run.in_process import run_in_process
 from scenario import Scenario
 
+PRINTABLE = "must be printable, without spaces, / \\ + # and a dot in front"
+
 
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Machines:
@@ -49,9 +51,9 @@ def test_nothing_of_the_device_is_in_the_context(node: Node, hello: Hello):
     ("changes", "message"),
     [
         ({"device-name": None}, "device-name must be of type str in the configuration, got None"),
-        ({"device-name": "../up"}, "device-name must do as the name of a folder, got '../up'"),
-        ({"device-name": ".."}, "device-name must do as the name of a folder, got '..'"),
-        ({"device-name": "a\nb"}, "device-name must do as the name of a folder, got 'a\\nb'"),
+        ({"device-name": "../up"}, f"device-name {PRINTABLE}, got '../up': write 'up'"),
+        ({"device-name": ".."}, f"device-name {PRINTABLE}, got '..': write 'unnamed'"),
+        ({"device-name": "a\nb"}, f"device-name {PRINTABLE}, got 'a\\nb': write 'a-b'"),
         ({"study-file": None}, "study-file must be of type str in the configuration, got None"),
         ({"study-file": "none.toml"}, "the study file must exist, got 'none.toml'"),
         ({"roster": None}, "roster must be of type str in the configuration, got None"),

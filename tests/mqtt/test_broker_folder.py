@@ -111,7 +111,7 @@ def test_a_revoked_certificate_is_on_the_list_and_can_be_replaced(folder: Broker
         ((["h"], [SERVER_NAME], 1883), f"a device's name must not be that of the server, got {SERVER_NAME!r}"),
         (
             (["h"], ["a/b"], 1883),
-            "a device's name must be printable, without spaces, / \\ + # and a dot in front, got 'a/b'",
+            "a device's name must be printable, without spaces, / \\ + # and a dot in front, got 'a/b': write 'a-b'",
         ),
     ],
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from codedfl.analyses.study_plan import prepared_layout
 from fake_broker import FakeBroker
 from study_fleet import StudyFleet, fleet_of
 
@@ -15,7 +16,6 @@ from approved_studies import NAMES, same_findings, studies, tables
 from codedfl.analyses.analysis import NotFound
 from codedfl.analyses.driving import TOTAL_FILE, read_total
 from codedfl.analyses.study_analysis import StudyFindings, refit
-from codedfl.analyses.study_plan import prepared_layout
 from codedfl.contract.study import SubModel
 from codedfl.data.model import TrainedModel
 from codedfl.engine.run_watch import RunWatch

@@ -14,11 +14,19 @@ from page_reader import Page
 
 from codedfl.errors import InvalidInput
 from codedfl.protocol.events import Event
-from codedfl.protocol.server_events import Answered, AnsweredLate, Members, NamedPart, PhaseBegun
+from codedfl.protocol.server_events import (
+    Answered,
+    AnsweredLate,
+    DeviceState,
+    Listed,
+    Members,
+    NamedPart,
+    PhaseBegun,
+)
 from codedfl.report.run_page import kept_page, live_page, write_run_page
 from codedfl.report.run_state import MOST_CURVE_POINTS, RunState
 from codedfl.report.watch_server import WatchServer
-from codedfl.run.event_log import EVENTS_FILE, Begun, EpochScored, EventLog, Scored, StageBegun, read_event
+from codedfl.run.event_log import EVENTS_FILE, Begun, EpochScored, EventLog, Scored, StageBegun, Uploaded, read_event
 
 
 def test_a_run_folded_while_it_goes_on(tmp_path: Path, new_run: NewRun):
@@ -104,6 +112,25 @@ def test_whose_rows_are_in_the_model_is_said(tmp_path: Path, new_run: NewRun):
     assert not view.trains
     assert [(one.in_time, one.late, one.missing) for one in view.devices] == [(0, 0, 0)] * 5
     assert min(device.bytes for device in view.devices) == 10_000
+
+
+def test_a_device_in_the_total_has_uploaded_and_all_bytes_are_accounted_for(tmp_path: Path, new_run: NewRun):
+    """Training may begin before a device's upload is reported: it was listed, so the upload is there."""
+    run = new_run()
+    run.tell(Members(("clinic-1", "clinic-2", "clinic-3"), "role", (NamedPart(("clinic-1",), 1),)))
+    run.tell(Listed(("clinic-1", "clinic-2")))
+    run.tell(Uploaded("clinic-1", 5000))
+    run.tell(DeviceState("clinic-1", "ready"))
+    view = RunState(tmp_path).look()
+    assert (view.received, view.unattributed) == (5000, 0), "at least what the devices are known to have sent"
+    run.tell(PhaseBegun("training"))
+    run.tell(Answered("clinic-1", 1, 300))
+    run.tell(EpochScored(1, 1, 0.5, 12_000, 900))
+    view = RunState(tmp_path).look()
+    found = [(one.state, one.in_total, one.bytes) for one in view.devices]
+    assert found == [("ready", True, 5300), ("shared", True, 0), ("waiting", False, 0)]
+    assert view.unattributed == 6700
+    assert sum(one.bytes for one in view.devices) + view.unattributed == view.received == 12_000
 
 
 def test_a_line_that_is_being_written_waits(tmp_path: Path, new_run: NewRun):

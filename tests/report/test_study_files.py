@@ -16,12 +16,16 @@ import pytest
 from page_reader import Page
 
 from codedfl.analyses.analysis import NotFound
+from codedfl.analyses.inference import LeastSquaresFit
+from codedfl.analyses.left_out import terms_left_out
 from codedfl.analyses.residuals import ResidualsFinding
 from codedfl.analyses.scoring import ClassScore
 from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.analyses.survival import Curve, SurvivalFinding
 from codedfl.analyses.table_one import DescribedLevels, DescribedNumber, TableOneFinding
-from codedfl.contract.models import LogisticModel
+from codedfl.contract.formula import expand
+from codedfl.contract.models import LogisticModel, RobustModel
+from codedfl.contract.small_cells import own_rows
 from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
 from codedfl.contract.words import few_words
@@ -93,6 +97,49 @@ def test_what_a_reference_was_merged_with_is_said():
         "ward: counted as 'other', since some of them are rare: b",
         "ward: the reference level is now other",
     ]
+
+
+def test_a_term_that_vanished_is_named_with_the_reason_everywhere(tmp_path: Path):
+    """Two of each device's patients are old emergencies, whose product is told as 0; nobody is a transfer."""
+    kinds = np.tile(np.array(["elective"] * 30 + ["urgent"] * 20 + ["emergency"] * 10), 4)
+    old = np.tile(np.array([0.0, 1.0] * 25 + [0.0] * 8 + [1.0] * 2), 4)
+    table = {"type": kinds, "old": old, "days": np.arange(240.0) % 31}
+    levels = ("elective", "urgent", "emergency", "transfer")
+    kind, age = StudyColumn(CategoryColumn("type", levels)), StudyColumn(NumberColumn("old"), (0.0, 1.0), 1.0)
+    columns = expand("days ~ C(type) * old", (kind, age), "days")
+    target = NumberTarget("days", (0.0, 60.0), 1.0)
+    model = RobustModel("robust", tuple(one.column.name for one in columns))
+    study = Study("stays", columns, target, 5000, 1000, 3, held_out=0.0, inference=True, models=(model,))
+    parts = [as_raw_table({name: one[i : i + 60] for name, one in table.items()}) for i in range(0, 240, 60)]
+    rows = [own_rows(study, part, bytes([place] * 16)).snapshot for place, part in enumerate(parts)]
+    findings = conducted(study, rows)
+    why = "it is 0 in all rows: a product of levels that fewer than 5 rows of a device have is told as 0"
+    nobody = "no row has it: a level that fewer than 5 rows of a device have is told as a commoner one"
+    gone = {"type = transfer": nobody, "type = emergency:old": why, "type = transfer:old": why}
+    page = write_results(tmp_path, study, findings, OWNERS).read_text()
+    told = json.loads((tmp_path / "result.json").read_text())
+    assert {one["term"]: one["why"] for one in told["terms_left_out"]} == gone
+    summary = " ".join((tmp_path / "summary.txt").read_text().split())
+    for term, reason in gone.items():
+        assert f"left out: {term}, since {reason}" in summary
+        assert f"<strong>left out: {term}</strong>, since {reason}" in page
+    assert findings.inference is not None
+    asked = {"constant", *study.design_names}
+    assert asked - set(findings.inference.names) == set(gone), (
+        "nothing else vanishes, and nothing is named that is there"
+    )
+    assert terms_left_out(study, findings.merged, findings.total, ("old",)) == ()
+
+
+def test_a_reference_level_that_nobody_has_is_replaced_aloud():
+    ward = StudyColumn(CategoryColumn("ward", ("none", "a", "b")))
+    study = Study("stays", (ward,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, inference=True, held_out=0.0)
+    values = np.arange(90)
+    raw = as_raw_table({"ward": np.where(values % 2 == 0, "a", "b"), "days": values % 31 * 1.0})
+    findings = conducted(study, dealt(study, raw, 3))
+    first, second = (one.line for one in terms_left_out(study, findings.merged, findings.total))
+    assert first.startswith("left out: ward = none, since no row has it: a level that fewer than 5 rows")
+    assert second == "left out: ward = a, since the others are compared with it now"
 
 
 def test_all_that_a_paper_needs(found: tuple[Study, StudyFindings], tmp_path: Path):
@@ -203,6 +250,19 @@ def test_who_is_not_in_it_and_how_numbers_were_rounded_is_on_the_page(found: tup
     assert "without the rows of" in page.texts and "d, e" in page.texts
     assert "Numbers are rounded to whole steps: age 1." in page.texts
     assert "without the rows of" not in study_page(result_json(study, findings, OWNERS, ["a", "b", "c"]))
+
+
+def test_a_model_with_one_constant_says_nothing_of_site_effects(found: tuple[Study, StudyFindings]):
+    """The page of six hospitals said "sites 1": it was the number of constants."""
+    study, findings = found
+    assert findings.inference is not None and isinstance(findings.inference.fit, LeastSquaresFit)
+    within = replace(findings.inference, fit=replace(findings.inference.fit, constants=6))
+    plain, sites = (
+        Page(study_page(result_json(study, one, OWNERS))) for one in (findings, replace(findings, inference=within))
+    )
+    assert "site effects" not in plain.texts and "constants" not in plain.texts
+    place = sites.texts.index("site effects")
+    assert sites.texts[place + 1] == "6"
 
 
 @pytest.mark.parametrize(("held_out", "rows"), [(0.0, "the rows of the fit, which flatters"), (0.4, "held-out rows")])

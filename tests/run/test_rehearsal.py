@@ -18,9 +18,9 @@ from approved_studies import NAMES, same_findings, studies, tables
 from codedfl.contract.draft import draft_of_table, drafted_grid, study_text
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import parse_study
-from codedfl.data.tables import RawTable, as_raw_table
+from codedfl.data.tables import RawTable, as_raw_table, no_tables
 from codedfl.errors import InvalidInput, NotEnoughDevices
-from codedfl.run.rehearsal import Rehearsed, dealt_out, made_up_roster, no_tables, read_folder, rehearse
+from codedfl.run.rehearsal import Rehearsed, dealt_out, made_up_roster, read_folder, rehearse
 from rehearsals import parts_of, rehearsed, snapshots_of
 from totals import conducted
 from wording import exactly
@@ -122,8 +122,8 @@ def test_a_device_without_a_table_costs_its_pod():
 
     same_findings(found(tuple(name for name in NAMES if name != "clinic-5")), found(NAMES[:4]))
     message = (
-        "at least 3 owners in whole disclosure groups must take part (least_participants of the study file), got 0; not taking part:"
-        " clinic-2, clinic-3, clinic-6"
+        "at least 3 owners in whole disclosure groups must take part (least_participants of the study file), got 0; not"
+        " taking part: clinic-2, clinic-3, clinic-6"
     )
     with pytest.raises(NotEnoughDevices, match=exactly(message)):
         found(("clinic-0", "clinic-1", "clinic-4", "clinic-5"))

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from codedfl.analyses.study_plan import StudyRun
 from flwr.app import Context, Message
 from flwr.client import NumPyClient
 from flwr.client.mod import secaggplus_mod
 from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import ClientAppCallable
 
-from codedfl.analyses.study_plan import StudyRun
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.roster import load_roster
 from codedfl.contract.toml_file import load_study

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Any, TypeVar
 
 from codedfl.analyses.cells import Clipping
+from codedfl.analyses.left_out import terms_left_out
 from codedfl.analyses.study_analysis import Answer, StudyFindings, conduct
 from codedfl.contract.merging import Merged
 from codedfl.contract.study import Study
@@ -69,7 +70,13 @@ def findings_json(study: Study, findings: StudyFindings) -> JsonObject:
     See ``drive``, which makes the findings.
     """
     of_study: JsonObject = {"study": study.name, "edition": study.edition, "digest": study.digest().hex()}
-    return {**of_study, **findings.to_dict(), "clipped": findings.clipped.to_dict(study.smallest_cell)}
+    gone = terms_left_out(study, findings.merged, findings.total)
+    return {
+        **of_study,
+        **findings.to_dict(),
+        "terms_left_out": [one.to_dict() for one in gone],
+        "clipped": findings.clipped.to_dict(study.smallest_cell),
+    }
 
 
 def total_json(study: Study, findings: StudyFindings) -> JsonObject:

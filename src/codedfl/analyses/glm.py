@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
+from codedfl.analyses.beginning import check_cells, check_columns, check_weights
 from codedfl.analyses.cells import no_score as no_score_of
+from codedfl.analyses.glm_errors import Errors, errors_of
 from codedfl.analyses.inference import CONSTANT, Inference
+from codedfl.analyses.maximum import Fitted, NewtonSums, maximise, towards
 from codedfl.analyses.scoring import ClassScore
-from codedfl.contract.combinations import FEW_CELLS, count_cells
 from codedfl.contract.models import GlmModel, LogisticModel, PoissonModel, StudyModel
-from codedfl.contract.study import NumberTarget, Study
+from codedfl.contract.models.dispersed import GammaModel, QuasiPoissonModel
+from codedfl.contract.study import NumberTarget
 from codedfl.contract.study_columns import Units
 from codedfl.data.labels import MeanLabels
 from codedfl.data.model import TrainedModel
@@ -24,39 +27,8 @@ from codedfl.statistics.newton import Newton, column_reaches, columns_of, predic
 from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats, JsonObject
 
-_CLOSE = 1e-5  # the last step in standard errors: what is left then is about its square
+_OVERDISPERSED = 1.5  # of a Poisson model, from which its errors are a fifth too small
 _WIDEST = 3  # columns that are named where the predictor is too wide
-_WITHIN = 0.98  # of the bound, where a step that would go beyond ends
-_DEPENDENT = 1e-11  # of the largest eigenvalue of the scaled X'WX
-_NAMED = 0.2
-
-
-@dataclass(frozen=True, eq=False)
-class NewtonSums:
-    """What a total of ``newton`` says: weights, likelihood, the best there could be, gradient and X'WX.
-
-    Examples
-    --------
-    >>> from codedfl.analyses.glm import NewtonSums
-    >>> NewtonSums.of([4, -2, 0, 1, 0, 2, 0, 8], bits=1).information.tolist()
-    [[1.0, 0.0], [0.0, 4.0]]
-    """
-
-    weight: float
-    likelihood: float
-    best: float
-    gradient: Floats
-    information: Floats
-
-    @classmethod
-    def of(cls, integers: Sequence[int], bits: int) -> NewtonSums:
-        """From the integers of the total, whose unit is 2^-bits."""
-        numbers = np.array([one / 2**bits for one in integers])
-        d = round((math.sqrt(8 * (len(numbers) - 3) + 9) - 3) / 2)
-        triangle = np.zeros((d, d))
-        triangle[np.triu_indices(d)] = numbers[3 + d :]
-        information = triangle + np.triu(triangle, 1).T
-        return cls(float(numbers[0]), float(numbers[1]), float(numbers[2]), numbers[3 : 3 + d], information)
 
 
 @dataclass(frozen=True)
@@ -67,6 +39,8 @@ class GlmFit:
     iterations: how many totals were asked for at coefficients; 0 where a cross-table was enough.
     log_likelihood, deviance: the former at its maximum, and twice how far it is from the best there could be.
     modelled: the class whose odds it tells; "" of a count.
+    dispersion: Pearson's sum per degree of freedom, of counts and of numbers; None where it was not asked for.
+    errors: what kind of standard errors there are.
 
     Examples
     --------
@@ -83,16 +57,25 @@ class GlmFit:
     log_likelihood: float
     deviance: float
     modelled: str = ""
+    dispersion: float | None = None
+    errors: str = "model"
 
     title: ClassVar[str] = "Generalised linear model"
 
     @property
-    def aic(self) -> float:
-        """Akaike's criterion."""
-        return 2 * self.coefficients - 2 * self.log_likelihood
+    def aic(self) -> float | None:
+        """Akaike's criterion; none of a quasi-likelihood. A Gamma model's dispersion counts as no parameter."""
+        return None if self.kind == QuasiPoissonModel.kind else 2 * self.coefficients - 2 * self.log_likelihood
+
+    @property
+    def is_overdispersed(self) -> bool:
+        """Whether counts vary so much more than their means that the errors of a Poisson model are too small."""
+        wide = self.dispersion is not None and self.dispersion > _OVERDISPERSED
+        return wide and self.kind == PoissonModel.kind and self.errors == "model"
 
     def facts(self) -> list[tuple[str, str]]:
         """As statistics programs list them."""
+        ends = (self.deviance, self.aic)
         return [
             ("Target", self.target),
             ("Model", self.kind),
@@ -100,7 +83,9 @@ class GlmFit:
             ("Rows", str(self.rows)),
             ("Log-likelihood", f"{self.log_likelihood:.6g}"),
             ("Iterations", str(self.iterations)),
-            ("Deviance, AIC", f"{self.deviance:.6g}, {self.aic:.6g}"),
+            ("Deviance" if self.aic is None else "Deviance, AIC", ", ".join(f"{one:.6g}" for one in ends if one)),
+            *([] if self.dispersion is None else [("Dispersion", f"{self.dispersion:.4g}")]),
+            *([] if self.errors == "model" else [("Standard errors", self.errors)]),
         ]
 
     def to_dict(self) -> JsonObject:
@@ -150,11 +135,19 @@ class GlmFinding:
     def lines(self) -> list[str]:
         """A table as statistics programs print it."""
         if self.inference is not None:
-            return [*self.inference.summary().splitlines(), *self._scored()]
+            return [*self.inference.summary().splitlines(), *self._overdispersed(), *self._scored()]
         width = max(map(len, self.names))
         head = [f"{name}: {value}" for name, value in self.fit.facts()]
         table = [f"{name:<{width}}  {b:.4g}" for name, b in zip(self.names, self.coefficients.tolist(), strict=True)]
         return [*head, "coefficients, without standard errors since there is a penalty:", *table, *self._scored()]
+
+    def _overdispersed(self) -> list[str]:
+        if not self.fit.is_overdispersed:
+            return []
+        return [
+            f"errors are too small: they take a dispersion of 1, and it is {self.fit.dispersion:.4g}; take"
+            ' kind = "quasi-poisson" or "negative-binomial", or errors = "HC1"'
+        ]
 
     def _scored(self) -> list[str]:
         if self.score is None:
@@ -171,6 +164,8 @@ class GlmFinding:
 
 @register_analysis(LogisticModel.kind)
 @register_analysis(PoissonModel.kind)
+@register_analysis(QuasiPoissonModel.kind)
+@register_analysis(GammaModel.kind)
 def glm(totals: Totals, model: GlmModel) -> Generator[Ask, Any, Finding]:
     """Fit a generalised linear model: a count of combinations where there are few, then totals at coefficients.
 
@@ -180,11 +175,13 @@ def glm(totals: Totals, model: GlmModel) -> Generator[Ask, Any, Finding]:
     """
     if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, *model.uses)):
         raise InvalidInput(clipped)
-    _check_weights(totals, model)
+    check_weights(totals, model)
     yield from check_cells(totals, model)
-    first = start(totals, model)
-    found = yield from _iterate(totals, model, first)
-    made = in_units(totals, model, found, rows=totals.counts.rows.rows, penalised=model.regularisation > 0)
+    problem = GlmProblem(totals, model)
+    found = yield from maximise(totals, problem, start(totals, model))
+    errors = yield from errors_of(totals, model, problem.spread, found, problem.reach(found.beta))
+    rows, penalised = totals.counts.rows.rows, model.regularisation > 0
+    made = in_units(totals, model, found, rows=rows, penalised=penalised, errors=errors)
     if not isinstance(model, LogisticModel):
         return made
     score, no_score = yield from _calibration(totals, model, found.beta)
@@ -204,45 +201,6 @@ def _calibration(
         return None, "the last step went beyond the bound"
     counts: list[int] = yield totals.ask("calibration", model, beta)
     return ClassScore.of(counts, 2, study.smallest_cell, held_out=bool(study.held_out)), ""
-
-
-def check_cells(totals: Totals, model: StudyModel) -> Generator[Ask, Any, None]:
-    """Refuse columns of few combinations some of which are rare: what is asked next would tell their rows.
-
-    Examples
-    --------
-    See ``glm``, which begins with it.
-    """
-    if count_cells(totals.study, model) > FEW_CELLS:
-        return
-    numbers: list[int] = yield totals.ask("crosstable", model)
-    rows, devices = np.array(numbers).reshape(2, -1)
-    smallest, least = totals.study.smallest_cell, totals.study.colluders + 2
-    rare = int(((rows > 0) & ((rows < smallest) | (devices < least))).sum())
-    if rare:
-        raise InvalidInput(
-            f"combinations of columns that occur in the model {model.name!r} must each have at least {smallest} rows on"
-            f" {least} devices, since their number would be told, got {rare} with fewer: take coarser steps, join"
-            " levels, or leave a column out"
-        )
-
-
-def check_columns(totals: Totals, model: StudyModel) -> None:
-    """Refuse columns that do not vary, or that depend on each other, by name.
-
-    Examples
-    --------
-    See ``start``, which begins with it.
-    """
-    linear, _ = totals.present(model.columns)
-    names, variance = linear.study.design_names, linear.moments().variance
-    if not variance.all():
-        still = [name for name, one in zip(names, variance, strict=True) if not one]
-        raise InvalidInput(
-            f"columns of the model {model.name!r} must vary, got ones that do not: {', '.join(still)}; leave them out"
-        )
-    deviation = np.sqrt(variance)
-    _refuse_dependent(linear.covariance() / np.outer(deviation, deviation), names, model.name)
 
 
 def start(totals: Totals, model: GlmModel) -> Floats:
@@ -272,67 +230,49 @@ def start(totals: Totals, model: GlmModel) -> Floats:
         offset = next(one for one in totals.final.columns if one.column.name == model.offset)
         level -= sum(offset.grid.range) / 2
     old, new = np.append(level, np.zeros(len(slopes))), np.append(level - middle @ slopes, slopes)
-    return _within(totals.final, model, spread(old), spread(new))
+    return towards(spread(old), spread(new), GlmProblem(totals, model).reach)
 
 
-def _iterate(totals: Totals, model: GlmModel, beta: Floats) -> Generator[Ask, Any, Fitted]:
-    """Newton with a penalty; a step that makes the likelihood worse is halved, one beyond the bound is cut."""
-    penalty: Floats | None = None
-    _, spread = totals.present(model.columns)
-    best, step, at_bound, most = -math.inf, np.zeros_like(beta), 0, totals.study.most_points
-    for count in range(1, most + 1):
-        if len(totals.asked) >= most:
-            break
-        ask = totals.ask("newton", model, beta)
-        sums = NewtonSums.of((yield ask), Newton(totals.final, beta, _final(totals, model)).bits)
-        if penalty is None:
-            penalty = sums.weight * model.regularisation * _penalties(totals, model)
-        value = sums.likelihood - float(penalty @ beta**2) / 2
-        if value < best - 1e-9 * abs(best):
-            step = step / 2
-            beta = beta - step
-            continue
-        gradient, information = sums.gradient - penalty * beta, sums.information + np.diag(penalty)
-        covariance = spread(information_inverse(spread.only(information), model))
-        ahead = covariance @ gradient
-        if np.abs(spread.only(ahead) / np.sqrt(spread.only(np.diag(covariance)))).max() < _CLOSE:
-            return Fitted(beta + ahead, covariance, sums, count)
-        following = _within(totals.final, model, beta, beta + ahead)
-        at_bound = at_bound + 1 if (following != beta + ahead).any() else 0
-        if at_bound > 2:
-            raise InvalidInput(_separated(totals, model, beta + ahead))
-        best, step, beta = value, following - beta, following
-    raise InvalidInput(
-        f"points must be more than {most} for the model {model.name!r} to be fitted, got no convergence: give it a"
-        " ridge penalty (regularisation), or the study more points"
-    )
+class GlmProblem:
+    """The likelihood of a generalised linear model, whose sums are those of ``newton``.
 
+    Examples
+    --------
+    See ``glm``, which maximises it.
+    """
 
-def _separated(totals: Totals, model: GlmModel, beta: Floats) -> str:
-    final, target = _final(totals, model), totals.study.target.name
-    reach = max(map(abs, predictor_range(totals.final, final, beta)))
-    reaches = column_reaches(totals.final, final, beta)
-    widest = sorted(reaches, key=lambda name: reaches[name][0] - reaches[name][1])[:_WIDEST]
-    parts = ", ".join(f"{name!r} by {reaches[name][1] - reaches[name][0]:.3g}" for name in widest)
-    return (
-        f"the linear predictor of the model {model.name!r} must stay within {model.bound:g} over the ranges, got a"
-        f" likelihood that grows towards {reach:.3g} (over their ranges it moves with {parts}): columns that tell"
-        f" {target!r} without error (separation), or ranges far wider than the values; give it a ridge penalty"
-        " (regularisation), narrower ranges or a larger bound"
-    )
+    def __init__(self, totals: Totals, model: GlmModel) -> None:
+        self.model, self._totals, self._final = model, totals, _final(totals, model)
+        _, self.spread = totals.present(model.columns)
 
+    def ask(self, beta: Floats) -> Ask:
+        """One total."""
+        return self._totals.ask("newton", self.model, beta)
 
-def _within(study: Study, model: GlmModel, old: Floats, new: Floats) -> Floats:
-    """``new``, or as far towards it from ``old`` as the bound allows."""
-    final = next(one for one in study.models if one.name == model.name)
-    assert isinstance(final, GlmModel)
-    share, bound = 1.0, model.bound * _WITHIN
-    for _ in range(60):
-        point = old + share * (new - old)
-        if max(map(abs, predictor_range(study, final, point))) <= bound:
-            return np.asarray(point)
-        share *= 0.9
-    return old
+    def read(self, integers: list[int], beta: Floats) -> NewtonSums:
+        """In reals."""
+        return NewtonSums.of(integers, Newton(self._totals.final, beta, self._final).bits)
+
+    def penalty(self, sums: NewtonSums) -> Floats:
+        """The ridge's."""
+        return sums.weight * self.model.regularisation * penalties(self._totals, self.model)
+
+    def reach(self, beta: Floats) -> float:
+        """Of the linear predictor over the ranges."""
+        return max(map(abs, predictor_range(self._totals.final, self._final, beta))) / self.model.bound
+
+    def beyond(self, beta: Floats) -> str:
+        """Separation, or ranges that are too wide."""
+        reaches = column_reaches(self._totals.final, self._final, beta)
+        widest = sorted(reaches, key=lambda name: reaches[name][0] - reaches[name][1])[:_WIDEST]
+        parts = ", ".join(f"{name!r} by {reaches[name][1] - reaches[name][0]:.3g}" for name in widest)
+        return (
+            f"the linear predictor of the model {self.model.name!r} must stay within {self.model.bound:g} over the"
+            f" ranges, got a likelihood that grows towards {self.reach(beta) * self.model.bound:.3g} (over their ranges"
+            f" it moves with {parts}): columns that tell {self._totals.study.target.name!r} without error"
+            " (separation), or ranges far wider than the values; give it a ridge penalty (regularisation), narrower"
+            " ranges or a larger bound"
+        )
 
 
 def _final(totals: Totals, model: GlmModel) -> GlmModel:
@@ -341,81 +281,17 @@ def _final(totals: Totals, model: GlmModel) -> GlmModel:
     return found
 
 
-def _penalties(totals: Totals, model: GlmModel) -> Floats:
-    """Of each coefficient of the scaled columns: squares of the penalty's units; the constant has none."""
+def penalties(totals: Totals, model: StudyModel) -> Floats:
+    """Of each coefficient of the scaled columns: squares of the penalty's units; the constant has none.
+
+    Examples
+    --------
+    See ``GlmProblem``, whose penalty it is.
+    """
     linear = totals.linear(model.columns)
     units = linear.study.units
     scale = np.where(units.by_moments, np.sqrt(linear.moments().variance), units.high - units.low)
     return np.append(0.0, np.square(scale / (units.step * units.limit)))
-
-
-def information_inverse(information: Floats, model: StudyModel) -> Floats:
-    """Of a matrix that is scaled first; one without an inverse comes of fitted means that are all 0 or 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from codedfl.analyses.glm import information_inverse
-    >>> from codedfl.contract.models import LogisticModel
-    >>> information_inverse(np.diag([2.0, 4.0]), LogisticModel("m", ("age",)))
-    array([[0.5 , 0.  ],
-           [0.  , 0.25]])
-    """
-    size = np.sqrt(np.diag(information))
-    if not size.all():
-        raise InvalidInput(_flat(model))
-    scaled = information / np.outer(size, size)
-    values, vectors = np.linalg.eigh(scaled)
-    if values[0] <= _DEPENDENT * values[-1]:
-        raise InvalidInput(_flat(model))
-    return np.asarray((vectors / values) @ vectors.T / np.outer(size, size))
-
-
-def _flat(model: StudyModel) -> str:
-    return (
-        f"columns of the model {model.name!r} must leave its means uncertain, got some that tell the target without"
-        " error (separation): give it a ridge penalty (regularisation), or leave columns out"
-    )
-
-
-def _refuse_dependent(correlation: Floats, names: Sequence[str], model: str) -> None:
-    values, vectors = np.linalg.eigh(correlation)
-    lost = values <= 1e-10 * values[-1]
-    if lost.any():
-        parts = np.abs(vectors[:, lost]).max(axis=1)
-        named = ", ".join(name for name, part in zip(names, parts, strict=True) if part >= _NAMED * parts.max())
-        raise InvalidInput(
-            f"columns of the model {model!r} must be independent, got some that depend on each other: {named}; leave"
-            " some out"
-        )
-
-
-def _check_weights(totals: Totals, model: GlmModel) -> None:
-    """Weights that are other than the lowest in few rows would pick these out."""
-    if not model.weights:
-        return
-    place = totals.study.table_columns.names.index(model.weights)
-    _, above = totals.counts.columns[place]
-    smallest, least = totals.study.smallest_cell, totals.study.colluders + 2
-    if above.rows and (above.rows < smallest or above.devices < least):
-        raise InvalidInput(
-            f"weights of the model {model.name!r} must be above the lowest in at least {smallest} rows on {least}"
-            f" devices, got fewer: {model.weights!r} picks out people"
-        )
-
-
-class Fitted(NamedTuple):
-    """Coefficients of scaled columns with their covariance, the last sums, and how many totals it took.
-
-    Examples
-    --------
-    See ``glm``, which makes one.
-    """
-
-    beta: Floats
-    covariance: Floats
-    sums: NewtonSums
-    iterations: int
 
 
 def in_units(
@@ -425,6 +301,7 @@ def in_units(
     *,
     rows: int,
     penalised: bool,
+    errors: Errors | None = None,
 ) -> GlmFinding:
     """A finding in the units of the columns, of coefficients of the scaled ones.
 
@@ -433,28 +310,47 @@ def in_units(
     See ``glm``, which ends with it.
     """
     study, (beta, covariance, sums, iterations) = totals.final, found
-    columns = columns_of(study, model)
+    errors, columns = errors or Errors(covariance), columns_of(study, model)
     change = Units.of(*columns).unscaling()
     names = (CONSTANT, *(name for one in columns for name in one.column.design_names))
     # The last step is so short that the likelihood is a parabola on it.
     likelihood = sums.likelihood + float(sums.gradient @ covariance @ sums.gradient) / 2
-    kind = PoissonModel.kind if isinstance(study.target, NumberTarget) else LogisticModel.kind
-    part, spread = totals.present(model.columns)
     deviance, modelled = 2 * (sums.best - likelihood), getattr(study.target, "modelled", "")
-    fit = GlmFit(study.target.name, kind, rows, len(spread.place), iterations, likelihood, deviance, modelled)
+    kind = PoissonModel.kind if isinstance(study.target, NumberTarget) else LogisticModel.kind
+    if isinstance(model, GlmModel):
+        kind = model.kind
+    if kind == GammaModel.kind and errors.dispersion is not None:
+        likelihood = gamma_likelihood(likelihood, sums, errors.dispersion)
+    part, spread = totals.present(model.columns)
+    of_fit = (len(spread.place), iterations, likelihood, deviance, modelled, errors.dispersion, errors.words)
+    fit = GlmFit(study.target.name, kind, rows, *of_fit)
     coefficients, inference = change @ beta, None
     if not penalised:
         inference = Inference(
             (CONSTANT, *part.study.design_names),
             spread.only(coefficients),
-            spread.only(change @ covariance @ change.T),
-            math.inf,
+            spread.only(change @ errors.covariance @ change.T),
+            errors.freedom,
             fit,
             part.references,
             spreads=part.spreads,
         )
     predicting = _predicting(totals, model, dict(zip(names, coefficients.tolist(), strict=True)))
     return GlmFinding(model.name, names, coefficients, fit, inference, predicting)
+
+
+def gamma_likelihood(at_one: float, sums: NewtonSums, dispersion: float) -> float:
+    """Log-likelihood of numbers that follow a Gamma law with this dispersion.
+
+    at_one: without what only the targets say, at a dispersion of 1.
+
+    Examples
+    --------
+    See ``in_units``, which tells it.
+    """
+    shape, logs = 1.0 / dispersion, -sums.best - sums.weight
+    each = shape * math.log(shape) - math.lgamma(shape)
+    return sums.weight * each + shape * at_one + (shape - 1.0) * logs
 
 
 def _predicting(totals: Totals, model: StudyModel, coefficients: dict[str, float]) -> TrainedModel:

@@ -56,7 +56,7 @@ class LeastSquaresFit:
     rows, columns: how many rows, and how many coefficients beside the constant.
     r_squared: share of the target's variance that is explained.
     residual_deviation: root of the residual sum of squares per degree of freedom.
-    sites: how many constants there are: 1, or with site effects one per device; R^2 is then within sites.
+    constants: how many there are: 1, or with site effects one per device; R^2 is then within sites.
 
     Examples
     --------
@@ -71,19 +71,19 @@ class LeastSquaresFit:
     columns: int
     r_squared: float
     residual_deviation: float
-    sites: int = 1
+    constants: int = 1
 
     title: ClassVar[str] = "Ordinary least squares"
 
     @property
     def freedom(self) -> int:
         """Degrees of freedom of the residuals."""
-        return self.rows - self.columns - self.sites
+        return self.rows - self.columns - self.constants
 
     @property
     def adjusted_r_squared(self) -> float:
         """R^2 per degree of freedom."""
-        return 1.0 - (1.0 - self.r_squared) * (self.rows - self.sites) / self.freedom
+        return 1.0 - (1.0 - self.r_squared) * (self.rows - self.constants) / self.freedom
 
     @property
     def f(self) -> float:
@@ -104,16 +104,16 @@ class LeastSquaresFit:
     @property
     def aic(self) -> float:
         """Akaike's criterion; the deviation is not counted as a parameter, as statsmodels has it."""
-        return 2 * (self.columns + self.sites) - 2 * self.log_likelihood
+        return 2 * (self.columns + self.constants) - 2 * self.log_likelihood
 
     @property
     def bic(self) -> float:
         """Schwarz's criterion, likewise."""
-        return math.log(self.rows) * (self.columns + self.sites) - 2 * self.log_likelihood
+        return math.log(self.rows) * (self.columns + self.constants) - 2 * self.log_likelihood
 
     def facts(self) -> list[tuple[str, str]]:
         """As statistics programs list them."""
-        of_sites = [] if self.sites == 1 else [("Site effects", str(self.sites)), ("R^2 and F", "within sites")]
+        of_sites = [] if self.constants == 1 else [("Site effects", str(self.constants)), ("R^2 and F", "within sites")]
         return [
             ("Target", self.target),
             ("R^2", f"{self.r_squared:.4f}"),

@@ -94,7 +94,7 @@ class LinearTotal:
         return self._parts[1].rows if len(self._parts) > 1 else 0
 
     @property
-    def sites(self) -> int:
+    def constants(self) -> int:
         """Constants of the model: 1, or with site effects the devices that have rows."""
         return self._behind[-1] if self._behind else 1
 
@@ -304,8 +304,8 @@ class LinearTotal:
         if not isinstance(self.study.target, NumberTarget):
             raise InvalidInput("inference must have a number to predict, got classes")
         names, d, n = self.study.design_names, len(self.study.design_names), self.rows
-        if n <= d + self.sites:
-            raise InvalidInput(f"rows must be more than the coefficients ({d + self.sites}), got {n}")
+        if n <= d + self.constants:
+            raise InvalidInput(f"rows must be more than the coefficients ({d + self.constants}), got {n}")
         part = self._training
         _refuse_if(part.variance[:d] == 0, names, "are constant")
         if part.variance[d] == 0:
@@ -319,7 +319,7 @@ class LinearTotal:
         (step_y,), (zero_y,) = self._target_units
         step, zero = self._design_units
         slopes = weights * step_y / step
-        variance = step_y**2 * part.variance[d] * left * n / (n - d - self.sites)
+        variance = step_y**2 * part.variance[d] * left * n / (n - d - self.constants)
         means = zero + step * part.mean[:d]
         constant = zero_y + step_y * part.mean[d] - means @ slopes
         of_slopes = n * variance * inverse / np.outer(step, step)
@@ -327,7 +327,7 @@ class LinearTotal:
         corner = variance / n - with_constant @ means
         covariance = np.block([[np.array([[corner]]), with_constant[None, :]], [with_constant[:, None], of_slopes]])
         coefficients = np.concatenate(([constant], slopes))
-        fit = LeastSquaresFit(self.study.target.name, n, d, 1.0 - left, float(variance**0.5), self.sites)
+        fit = LeastSquaresFit(self.study.target.name, n, d, 1.0 - left, float(variance**0.5), self.constants)
         about = (self.references, level, self.spreads)
         return Inference((CONSTANT, *names), coefficients, covariance, fit.freedom, fit, *about)
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
+from codedfl.analyses.glm_errors import triangle
 from codedfl.analyses.inference import Inference, LeastSquaresFit
 from codedfl.analyses.linear import LinearTotal
 from codedfl.contract.models import RobustModel
@@ -96,10 +97,8 @@ def robust(totals: Totals, model: RobustModel) -> Generator[Ask, Any, Finding]:
     numbers: list[int] = yield totals.ask("robust", model, point)
     final = next(one for one in totals.final.models if one.name == model.name)
     bits = Robust(totals.final, point, final).bits
-    count, *triangle = (one / 2**bits for one in numbers)
-    middle = np.zeros((spread.width, spread.width))
-    middle[np.triu_indices(len(middle))] = triangle
-    middle = spread.only(middle + np.triu(middle, 1).T)
+    count, *upper = (one / 2**bits for one in numbers)
+    middle = spread.only(triangle(upper, spread.width))
     rows, width = linear.rows, len(inverse)
     if model.cluster and count < 2 * width:
         raise InvalidInput(

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
-from codedfl.analyses.glm import Fitted, NewtonSums, check_cells, check_columns, in_units, information_inverse
+from codedfl.analyses.beginning import check_cells, check_columns
+from codedfl.analyses.glm import in_units
+from codedfl.analyses.maximum import Fitted, NewtonSums, information_inverse
 from codedfl.contract.combinations import FEW_CELLS, cell_codes, count_cells
 from codedfl.contract.models import TableModel
 from codedfl.contract.study import NumberTarget

@@ -2,6 +2,7 @@
 
 import sys
 
+from codedfl.cli.exit_codes import INTERRUPTED
 from codedfl.on_demand import loading
 
 
@@ -12,5 +13,5 @@ def main() -> None:
         with loading():
             from codedfl.cli.app import app
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     app()

@@ -1,9 +1,8 @@
 """All commands together, and what they have in common.
 
 Every command keeps the same promises: results on stdout, progress and remarks on stderr, ``--json -`` leaves stdout to
-the JSON, and bad input is one line on stderr. Exit codes: 0, 1 (join --check: not
-ready), 2 (bad input), 3 (a data set cannot be had), 130 (Ctrl-C). Errors that codedfl does not raise on purpose are
-bugs and keep their traceback.
+the JSON, and bad input is one line on stderr. ``exit_codes`` has the exit codes. Errors that codedfl does not raise on
+purpose are bugs and keep their traceback.
 """
 
 from __future__ import annotations
@@ -30,6 +29,12 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _STUDY, _MACHINES, _MODEL = "A study", "On real machines", "A model"
 _OWN = [
     Listed("study", "Write, check, read, rehearse and approve study files.", "codedfl.cli.study:app", _STUDY),
+    Listed(
+        "encode",
+        "Encode pictures or texts once, into a table that a study with a [matrix] section takes.",
+        "codedfl.cli.encode:encode_items",
+        _STUDY,
+    ),
     Listed("roster", "Make and read rosters: devices, their keys and their pods.", "codedfl.cli.roster:app", _STUDY),
     Listed(
         "ledger",

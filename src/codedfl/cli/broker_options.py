@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from codedfl.errors import CodedFLError, InvalidInput
+from codedfl.private_files import STATE_DIR
 
 Study = Annotated[Path, typer.Argument(help="The study file (TOML).")]
 Broker = Annotated[str, typer.Option(metavar="URL", help="mqtts://host:port, or mqtt:// without TLS.")]
@@ -24,7 +25,7 @@ Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Its pri
 Roster = Annotated[Path, typer.Option(metavar="FILE", help="All devices, their keys and pods (codedfl roster).")]
 State = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="Keys, and what must survive a restart.", show_default="~/.local/state"),
+    typer.Option(metavar="FOLDER", help="Keys, and what must survive a restart.", show_default=STATE_DIR),
 ]
 
 

@@ -1,6 +1,14 @@
-"""With which codes commands end, besides 0."""
+"""With which codes commands end. ``MEANINGS`` is what the documentation has, one line for each."""
 
-NOT_READY = 1  # codedfl join --check
+NOT_READY = 1
 BAD_INPUT = 2
 NO_DATA = 3
-INTERRUPTED = 130  # after Ctrl-C
+INTERRUPTED = 130
+
+MEANINGS = {
+    0: "the command did what it was asked",
+    NOT_READY: "`join --check`: this machine is not ready",
+    BAD_INPUT: "bad input or a failed run, said in one line; `study check`: a table cannot take part",
+    NO_DATA: "a data set cannot be had",
+    INTERRUPTED: "Ctrl-C",
+}

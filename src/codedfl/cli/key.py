@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 
 from codedfl.cli.screen import Screen
+from codedfl.contract.names import checked_name
 from codedfl.engine.keys import DEVICE_KEY, SERVER_KEY, load_identity
 from codedfl.errors import InvalidInput
-from codedfl.private_files import default_state_dir
+from codedfl.private_files import STATE_DIR, default_state_dir
 
 State = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="The --state of codedfl join.", show_default="~/.local/state"),
+    typer.Option(metavar="FOLDER", help="The --state of codedfl join.", show_default=STATE_DIR),
 ]
 
 
@@ -40,6 +41,5 @@ def show_key(
 
 def own_key(name: str, state: Path | None) -> bytes:
     """The public key of a device on this machine."""
-    if Path(name).name != name or name in ("", ".."):
-        raise InvalidInput(f"the device's name must do as the name of a folder, got {name!r}")
+    checked_name(name, "the device's name")
     return load_identity((state or default_state_dir()) / name / DEVICE_KEY).public

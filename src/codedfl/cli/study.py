@@ -13,10 +13,11 @@ import typer
 from rich.text import Text
 
 from codedfl.cli import options
+from codedfl.cli.exit_codes import BAD_INPUT
 from codedfl.cli.key import State, own_key
 from codedfl.cli.screen import Screen, check_writable, table
 from codedfl.cli.study_refit import refit_study
-from codedfl.cli.study_rehearsal import rehearse_study
+from codedfl.cli.study_rehearsal import rehearse_study, say_left_out
 from codedfl.contract.approval import approve
 from codedfl.contract.check import TableCheck, check_table
 from codedfl.contract.device_folder import DeviceFolder
@@ -76,8 +77,9 @@ def describe(
     screen = Screen()
     _check_new(out)
     kept, dropped = _chosen(columns, drop)
-    draft = draft_of_table(_sample(sample), target, target, dropped, task, kept or None)
-    write_text(out, study_text(replace(draft.describing(), participants=participants)))
+    say_left_out(screen, sample)
+    draft = draft_of_table(_sample(sample), target, target, dropped, task, kept or None).describing()
+    write_text(out, study_text(replace(draft, participants=participants)))
     _say_noticed(screen, draft)
     screen.say(f"wrote {out}: read it, have it approved and run as any study, then")
     screen.say("codedfl study new --from result.json drafts the real study from what it found")
@@ -129,7 +131,10 @@ def new(
 
     def draft(table: RawTable | None, keep: tuple[str, ...] | None) -> str:
         if table is None:
-            return study_text(draft_from_table_one(result, label, out.stem, dropped, task, keep))
+            drafted = draft_from_table_one(result, label, out.stem, dropped, task, keep)
+            _say_noticed(screen, drafted)
+            return study_text(drafted)
+        say_left_out(screen, sample)
         drafted = draft_of_table(table, label, label, dropped, task, keep)
         _say_noticed(screen, drafted)
         return study_text(replace(drafted, participants=participants))
@@ -156,7 +161,7 @@ def new(
 def _say_noticed(screen: Screen, draft: Draft) -> None:
     for line in (
         *draft.noticed,
-        *(f"{one.name}: {one.noticed}" for one in (*draft.columns, draft.target) if one.noticed),
+        *(f"{one.name}: {remark}" for one in (*draft.columns, draft.target) for remark in one.remarks),
     ):
         screen.sentence(f"noticed: {printable(line)}")
     for one in draft.columns:
@@ -196,6 +201,7 @@ def check(
 ) -> None:
     """Say what of a table would be clipped, rounded, missing or unknown. Nothing leaves this machine."""
     screen, loaded = Screen(json), load_study(study)
+    say_left_out(screen, data)
     found = [_checked(loaded, path) for path in (table_files(data).values() if data.is_dir() else [data])]
     for place, one in enumerate(found):
         if place:
@@ -207,7 +213,7 @@ def check(
     tables = [{**asdict(one), "usable": one.usable} for one in found]
     screen.write_json({"command": "study check", "tables": tables, "usable": all(one.usable for one in found)})
     if not all(one.usable for one in found):
-        raise typer.Exit(2)
+        raise typer.Exit(BAD_INPUT)
 
 
 def _checked(study: Study, path: Path) -> TableCheck:
@@ -316,7 +322,7 @@ def _show_check(screen: Screen, found: TableCheck) -> None:
         screen.show(shown)
     for line in (*found.objections, *(one.objection for one in found.columns if one.objection)):
         screen.remark(f"cannot be used: {line}")
-    for line in (*found.few, *found.copies):
+    for line in (*found.few, *found.copies, *found.remarks):
         screen.item(printable(line))
     left_out = f" without gaps ({found.left_out} left out)" if found.left_out else ""
     pod = f" in a pod of at least {found.least_pod} owners (least_rows)" if found.least_pod else ""

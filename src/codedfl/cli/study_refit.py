@@ -11,6 +11,7 @@ import typer
 from codedfl.analyses.analysis import Totals
 from codedfl.analyses.driving import TOTAL_FILE, read_total
 from codedfl.analyses.inference import Contrast, Inference
+from codedfl.analyses.left_out import terms_left_out
 from codedfl.analyses.linear import LinearTotal
 from codedfl.analyses.study_analysis import refit
 from codedfl.cli import options
@@ -69,7 +70,10 @@ def refit_study(
     asked = SubModel("refit", tuple(wanted), weight, inference=number)
     found = refit(loaded, total, merged, asked, level).unless_clipped(loaded, clipped)
     show_model(screen, found)
-    outcome = {"command": "study refit", **found.to_dict()}
+    gone = terms_left_out(loaded, merged, total, wanted)
+    for term in gone:
+        screen.say(term.line)
+    outcome = {"command": "study refit", **found.to_dict(), "terms_left_out": [one.to_dict() for one in gone]}
     linear = Totals(loaded, (), merged, total).linear(wanted).without_empty()
     if found.inference is not None:
         tests = [found.inference.joint(_coefficients(linear, options.listed(one))) for one in test or ()]

@@ -21,7 +21,7 @@ from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import load_study
 from codedfl.data.recipe import Clipped
-from codedfl.data.tables import read_file
+from codedfl.data.tables import no_tables, read_file
 from codedfl.errors import InvalidInput
 from codedfl.report.run_page import write_run_page
 from codedfl.report.study_files import MODEL_FILE, write_results
@@ -32,7 +32,6 @@ from codedfl.run.rehearsal import (
     alike_devices,
     dealt_out,
     made_up_roster,
-    no_tables,
     read_folder,
     rehearse,
 )
@@ -83,7 +82,10 @@ def rehearse_study(
     ] = None,
     json: options.Json = None,
 ) -> None:
-    """Run a study on tables of this machine: the findings are those of the federation, bit for bit.
+    """Run a study on tables of this machine: the findings are those of the federation, on the same rows bit for bit.
+
+    With held_out = 0 they are the same. Otherwise each device draws by a key of its own which rows it holds out, so a
+    rehearsal trains on others than the federation will.
 
     Every device is judged as it would judge itself; those that would refuse are named, and leave with their pods.
     Server and devices run the real protocol in this process, in virtual time.
@@ -95,8 +97,7 @@ def rehearse_study(
         if devices is not None:
             raise InvalidInput(f"--devices must be left out with a folder of tables, got {devices}")
         parts = read_folder(tables)
-        if others := no_tables(tables):
-            screen.remark(f"note: no table files, so left out of {tables}: {', '.join(others)}")
+        say_left_out(screen, tables)
     else:
         parts = dealt_out(read_file(tables), devices or study.least_participants, rng)
     empty = [name for name, part in parts.items() if not len(part)]
@@ -176,3 +177,10 @@ def _first_of(names: Iterable[str], share: float) -> list[str]:
     """That share of them, rounded up, in the order of the alphabet."""
     ordered = sorted(names)
     return ordered[: math.ceil(share * len(ordered))]
+
+
+def say_left_out(screen: Screen, tables: Path | None) -> None:
+    """Name what is in a folder of tables and not read."""
+    if tables is not None and tables.is_dir() and (others := no_tables(tables)):
+        how = " (save sheets as CSV UTF-8)" if any(one.lower().endswith((".xlsx", ".xls")) for one in others) else ""
+        screen.remark(f"note: no table files, so left out of {tables}: {', '.join(others)}{how}")

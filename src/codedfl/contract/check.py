@@ -10,8 +10,9 @@ import numpy as np
 from codedfl.contract.small_cells import cell_objection, own_rows
 from codedfl.contract.snapshot import RowTags, Snapshot, tags_of
 from codedfl.contract.study import ClassTarget, Study, StudyColumn, factors_of
-from codedfl.contract.study_columns import GAP, Grid
-from codedfl.data.columns import CategoryColumn, NumberColumn, as_texts
+from codedfl.contract.study_columns import GAP, Grid, NumberTarget
+from codedfl.data.columns import CategoryColumn, NumberColumn, as_numbers, as_texts, without_codes
+from codedfl.data.guessed_columns import codes_of_gaps
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
 from codedfl.typing import Integers, Rows
@@ -61,6 +62,7 @@ class TableCheck:
     design: what the design columns do on the training rows, if the table can be used at all.
     few: levels and gaps of too few rows to be told, with their rows; for the owner's screen alone.
     copies: columns that are the same but for their unit here.
+    remarks: values that look like codes of gaps, and ids of several rows.
     """
 
     table: str
@@ -72,6 +74,7 @@ class TableCheck:
     design: tuple[DesignCheck, ...] = ()
     few: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def usable(self) -> bool:
@@ -107,13 +110,34 @@ def check_table(study: Study, table: RawTable) -> TableCheck:
     least_pod = study.colluders + honest if honest > study.honest else 0
     counts = (table.name, len(table), given - len(table), columns, least_pod)
     if objections or any(one.objection is not None for one in columns):
-        return TableCheck(*counts, tuple(objections))
+        return TableCheck(*counts, tuple(objections), remarks=tuple(_remarks(study, table)))
     # Which rows are held out is the device's secret; any key shows how many there would be, about.
     rows, tags = own_rows(study, table, _ANY_KEY)
     objection = cell_objection(study, tags)
     few = tuple(_few(study, rows, tags)) if study.noise is None else ()
     copies = tuple(copied_columns(study, rows))
-    return TableCheck(*counts, (objection,) if objection else (), check_design(study, rows), few, copies)
+    refused, remarks = (objection,) if objection else (), tuple(_remarks(study, table))
+    return TableCheck(*counts, refused, check_design(study, rows), few, copies, remarks)
+
+
+def _remarks(study: Study, table: RawTable) -> Iterator[str]:
+    """What is no reason to refuse the table, and hardly meant."""
+    numbers = [
+        (one.column.name, one.column.missing_codes) for one in study.columns if one.range and not factors_of(one)
+    ]
+    if isinstance(study.target, NumberTarget):
+        numbers.append((study.target.name, study.target.missing_codes))
+    for name, known in numbers:
+        values = as_numbers(without_codes(table.columns.get(name, np.zeros(0)), known))
+        if codes := codes_of_gaps(values[np.isfinite(values)]):
+            yield f"{name}: {codes} far from all others, as codes of gaps are: list such in missing_codes of the study"
+    if study.id is not None and study.id in table.columns:
+        ids = as_texts(table.columns[study.id])
+        different, rows = np.unique(ids, return_counts=True)
+        if several := int(((rows > 1) & (different != "")).sum()):
+            yield f"id {study.id!r}: {several} stand in several rows, and every row counts as a person (smallest_cell)"
+        if without := int((ids == "").sum()):
+            yield f"id {study.id!r}: {without} row(s) have none"
 
 
 def _few(study: Study, rows: Snapshot, tags: RowTags) -> Iterator[str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from codedfl.contract.ledger import Approval, Ledger
 from codedfl.contract.ledger_base import LedgerBase
+from codedfl.contract.names import checked_name
 from codedfl.contract.snapshot import RowTags, Snapshot
 from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.errors import InvalidInput
@@ -38,9 +39,7 @@ class DeviceFolder:
     @classmethod
     def of(cls, state: Path, name: str) -> DeviceFolder:
         """The folder of the device of this name below a folder of states."""
-        if Path(name).name != name or name in ("", ".."):
-            raise InvalidInput(f"the device's name must do as the name of a folder, got {name!r}")
-        return cls(state / name / "contract")
+        return cls(state / checked_name(name, "the device's name") / "contract")
 
     @contextmanager
     def ledger(self, with_rows: bool = False) -> Iterator[Ledger]:

@@ -17,11 +17,12 @@ import numpy as np
 import tomli_w
 
 from codedfl.contract.models import TableOne
+from codedfl.contract.names import plain_name
 from codedfl.contract.study import NO_FEATURES
 from codedfl.contract.toml_file import FORMAT
 from codedfl.data.columns import OTHER, CategoryColumn, as_levels, as_numbers, as_texts
 from codedfl.data.dataset import Task, as_labels
-from codedfl.data.guessed_columns import guess_columns, numbers_the_rows
+from codedfl.data.guessed_columns import codes_of_gaps, guess_columns, numbers_the_rows
 from codedfl.data.tables import RawTable
 from codedfl.data.tables.table import FALSE, TRUE
 from codedfl.errors import InvalidInput
@@ -38,10 +39,10 @@ _MOST_DECIMALS = 9
 _OFF_GRID = 1e-6  # in steps
 _ROOM = 10  # widths of the sample either side of it
 _MANY = 30  # rows from which on different whole numbers are no chance
-_CODES = (-9999.0, -999.0, -99.0, -9.0, -8.0, -7.0, -1.0, 99.0, 999.0, 9999.0)  # that tables write for gaps
 _OF_ALL = "holds the values of all devices (Table 1) with room; beyond is clipped and counted"
 _WHY_HELD_OUT = "share of each device's rows kept out of training for the score"
 _WHY_NONE = "the devices have too few rows for a score beside this many columns"
+_NO_MEAN = "a number that every range holds, since too few rows have a value for a mean"
 _WIDE = "wide: ten widths of the sample either side, since others have other values; beyond is clipped and counted"
 
 
@@ -52,6 +53,7 @@ class DraftColumn:
     levels: of a category, or of a target its classes, which may be whole numbers; None for a number.
     grid: low, high and step of a number; None for a category.
     missing: what a gap becomes, a level or a number; None if none was seen. other: the level of unknown names.
+    fill: what fills a number's gaps, such as "the mean of the sample"; "" where that need not be thought about.
     noticed: what to think about, "" if nothing. why: a comment on the range.
     missing_codes: what the tables have in place of a gap. rare: how many texts of a sample count as ``other``.
 
@@ -68,6 +70,20 @@ class DraftColumn:
     why: str = _WIDE
     missing_codes: tuple[str | float, ...] = ()
     rare: int = 0
+    fill: str = ""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """All there is to think about; nothing is filled in silence.
+
+        >>> DraftColumn("age", grid=(0.0, 120.0, 1.0), missing=57.0, fill="the mean").remarks[0][:50]
+        'it has gaps, which missing fills with 57.0, the me'
+        """
+        filled = (
+            f"it has gaps, which missing fills with {self.missing}, {self.fill}, and marks. To leave such rows out:"
+            " complete_cases = true, and no missing."
+        )
+        return tuple(filter(None, (self.noticed, filled if self.fill and self.missing is not None else "")))
 
     def lenient(self) -> DraftColumn:
         """With a range still wider, something that a gap becomes, and a level of unknown names."""
@@ -75,7 +91,7 @@ class DraftColumn:
             low, high, step = self.grid
             far = float(f"{_DESCRIBED_STEPS * step:.12g}")
             grid = (min(low, -far) if low < 0 else low, max(high, far) if low <= 0 < high else high, step)
-            return replace(self, grid=grid, missing=anchor(*grid))
+            return replace(self, grid=grid, missing=anchor(*grid), fill="")
         levels = tuple(one for one in map(str, self.levels or ()) if one not in ("other", "missing"))
         return replace(self, levels=(*levels, "other", "missing"), missing="missing", other="other")
 
@@ -108,7 +124,7 @@ class Draft:
 
     def describing(self) -> Draft:
         """The same for a study that describes: no gap and no unknown name keeps a table out."""
-        columns, name = tuple(one.lenient() for one in self.columns), f"{self.name}: Table 1"
+        columns, name = tuple(one.lenient() for one in self.columns), plain_name(self.name, "-table-1")
         target = replace(self.target.lenient(), missing=None) if self.target.grid is not None else self.target
         return replace(self, name=name, columns=columns, target=target, describes=True, complete_cases=True)
 
@@ -138,9 +154,10 @@ def draft_of_table(
             columns.append(_category(one, values, table.name))
             continue
         grid, noticed = drafted_grid(_finite(values)), ""
+        mean, fill = _fill(_finite(values), grid)
         if not np.ptp(_finite(values)):
             noticed = "the same number in all rows of the sample. Drop it unless it differs elsewhere."
-        if codes := _codes_of_gaps(_finite(values)):
+        if codes := codes_of_gaps(_finite(values)):
             noticed = (
                 f"{codes} far from all others, as codes of gaps are: list such in missing_codes, beyond the range."
             )
@@ -148,28 +165,30 @@ def draft_of_table(
             noticed = "another whole number in every row, as ids have: drop it, or say id = above."
         if odd := int((np.isnan(as_numbers(values)) & (as_texts(values) != "")).sum()):
             noticed = f"{odd} cell(s) of the sample are no numbers: study check names the first; see missing_codes."
-        columns.append(
-            DraftColumn(one.name, grid=grid, missing=None if one.missing is None else anchor(*grid), noticed=noticed)
-        )
+        missing = None if one.missing is None else mean
+        columns.append(DraftColumn(one.name, grid=grid, missing=missing, noticed=noticed, fill=fill))
     ids = [one for one in table.names if one != target and numbers_the_rows(one, table.column(one))]
     goal = _target(table, target, task)
     rows, found = max(_ROWS, _power_above(len(table))), ids[0] if ids else None
     return Draft(name, tuple(columns), goal, rows, found, guess.left_out)
 
 
+def _fill(values: Floats, grid: tuple[float, float, float]) -> tuple[float, str]:
+    """The mean, but that of few rows: the file, which everybody sees, holds nobody's value."""
+    if len(values) < SMALLEST_CELL:
+        return anchor(*grid), _NO_MEAN
+    return _on_grid(float(values.mean()), grid), "the mean of the sample"
+
+
+def _on_grid(value: float, grid: tuple[float, float, float]) -> float:
+    low, high, step = grid
+    return float(f"{min(max(low + round((value - low) / step) * step, low), high):.12g}")
+
+
 def _like_ids(values: Rows) -> bool:
     numbers = as_numbers(values)
     whole = len(numbers) >= _MANY and bool((numbers == np.round(numbers)).all())
     return whole and len(np.unique(numbers)) == len(numbers)
-
-
-def _codes_of_gaps(values: Floats) -> str:
-    """Those of ``_CODES`` that are below 0 where no other value is, or farther from the others than these spread."""
-    rest, found = values[~np.isin(values, _CODES)], []
-    for code in _CODES if len(rest) else ():
-        outside = code < 0 <= rest.min() or max(rest.min() - code, code - rest.max()) > np.ptp(rest) > 0
-        found += [f"{code:g}"] if outside and (values == code).any() else []
-    return ", ".join(found)
 
 
 def _category(column: CategoryColumn, values: Rows, table: str) -> DraftColumn:
@@ -256,12 +275,15 @@ def _described(one: Any) -> DraftColumn:
         raise ValueError(name)
     if one["kind"] == "number":
         low, high = map(float, one["range"])
-        gaps = None if one["missing"] == 0 or one["fill"] is None else float(one["fill"])
+        grid = (low, high, float(one["step"]))
         noticed = (
             "values beyond the range of Table 1 itself: describe it again with a wider one." if one["clipped"] else ""
         )
-        grid = (low, high, float(one["step"]))
-        return DraftColumn(name, None, grid, gaps, noticed=noticed, why=_OF_ALL, missing_codes=codes)
+        gaps = None
+        if one["missing"] != 0 and one["fill"] is not None:
+            gaps = _on_grid(float(one["fill"] if one["mean"] is None else one["mean"]), grid)
+        fill = _NO_MEAN if one["mean"] is None else "the mean of all devices"
+        return DraftColumn(name, None, grid, gaps, noticed=noticed, why=_OF_ALL, missing_codes=codes, fill=fill)
     # The level of unknown names stays, though nobody is counted there: rare levels are told as it before they are.
     missing, other = None if one["counts"].get(one["missing"]) == 0 else one["missing"], one["other"]
     levels = tuple(level for level in one["levels"] if level != one["missing"] or missing is not None)
@@ -334,7 +356,7 @@ def study_text(draft: Draft) -> str:
         "# All parties need the same file; codedfl study show says what it means, study check tries it on a table.",
         *(f"# Noticed: {note}" for note in draft.noticed),
         _say("format", FORMAT),
-        _say("name", draft.name),
+        _say("name", plain_name(draft.name)),
         _say("purpose", "", "what the model is for; people read it before they approve"),
         _say("edition", 1, "count up when the same study is made again on newer rows"),
         *_id(draft.id),
@@ -342,7 +364,7 @@ def study_text(draft: Draft) -> str:
         "",
     ]
     for column in draft.columns:
-        lines += [*_column(column), ""]
+        lines += [*_column(column, draft.describes), ""]
     lines += [*_target_lines(draft.target), "", *_rest(draft)]
     return "\n".join(lines) + "\n"
 
@@ -417,7 +439,7 @@ def _id(name: str | None) -> list[str]:
     return ['# id = "..."  # a column that tells rows apart, such as a patient number; it never leaves a machine']
 
 
-def _column(column: DraftColumn) -> list[str]:
+def _column(column: DraftColumn, describes: bool) -> list[str]:
     lines = [*_noticed(column), "[[column]]", _say("name", column.name)]
     codes = (
         [f"missing_codes = {_listed(column.missing_codes)}  # what tables have in place of a gap"]
@@ -439,10 +461,8 @@ def _column(column: DraftColumn) -> list[str]:
     lines += [_say("kind", "number"), *_grid(column), *codes]
     if column.missing is None:
         return [*lines, "# missing = 0.0  # what a gap becomes, with a mark beside it; without it gaps are refused"]
-    return [
-        *lines,
-        _say("missing", column.missing, "what a gap becomes; a mark beside it lets the model learn what it means"),
-    ]
+    why = "what a gap becomes; a mark beside it lets the model learn what it means"
+    return [*lines, _say("missing", column.missing, "a gap is counted as one, and is in no mean" if describes else why)]
 
 
 def _target_lines(target: DraftColumn) -> list[str]:
@@ -464,7 +484,7 @@ def _grid(column: DraftColumn) -> list[str]:
 
 
 def _noticed(column: DraftColumn) -> list[str]:
-    return [f"# Noticed: {column.noticed}"] if column.noticed else []
+    return [f"# Noticed: {one}" for one in column.remarks]
 
 
 def _listed(values: Sequence[str | float]) -> str:

@@ -83,14 +83,19 @@ def formula_objection(study: Study) -> str:
         return ""
     listed = tuple(one for one in study.columns if not factors_of(one))
     wanted = expand(study.formula, listed, study.target.name)
-    for one, other in zip(_meanings(study.columns), _meanings(wanted), strict=False):
+    named = {one.column.name for one in wanted}
+    # What is beside the model and not in the formula is a cluster, an offset, weights, an event: a [[model]] names it.
+    given = tuple(one for one in study.columns if one.column.in_model or one.column.name in named)
+    if strange := [one.column.name for one in given if not factors_of(one) and one.column.name not in named]:
+        return f"column {strange[0]!r} must have in_model = false, since the formula does not name it"
+    for one, other in zip(_meanings(given), _meanings(wanted), strict=False):
         if one != other:
             return (
                 f"columns must be those that the formula makes of the ranges and levels, got {one[0]!r} in place of"
                 f" {other[0]!r} or made otherwise: draft them anew with codedfl study new --formula"
             )
-    if len(wanted) != len(study.columns):
-        return f"columns must be the {len(wanted)} of the formula, got {len(study.columns)}"
+    if len(wanted) != len(given):
+        return f"columns must be the {len(wanted)} of the formula, got {len(given)}"
     return ""
 
 

@@ -28,8 +28,10 @@ class Policy:
     ----------
     colluders : int
         The least z: how many devices a study must withstand that help the server.
-    smallest_cell, least_rows : int
-        The least values of these that a study must have: fewer rows are in no cell, and in no pod's total.
+    smallest_cell : int
+        The least that a study must say: fewer rows of a device are in no cell.
+    least_rows : int
+        The least that a study must say: fewer rows are in no pod's total.
     most_epochs : int or None
         Exchanges of a study with products.
     most_outputs : int or None
@@ -39,9 +41,10 @@ class Policy:
     allow_gram : bool
         Whether the server may learn the whole total of X'X. Every linear model shows it, and the approval screen says
         so.
-    most_epsilon, most_total_epsilon : float or None
-        What one study, and all approved ones together, may cost a row in differential privacy at ``delta``. With
-        either, a study without noise is refused.
+    most_epsilon : float or None
+        What one study may cost a row in differential privacy at ``delta``. With it a study without noise is refused.
+    most_total_epsilon : float or None
+        What all approved studies together may cost a row. With it, too, a study without noise is refused.
     delta : float
         At which epsilon is counted; well below one over the number of rows.
     most_honest : int or None

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import tomli_w
 
+from codedfl.contract.names import checked_name
 from codedfl.contract.study import Study
 from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.data.canonical import canonical_digest
@@ -21,7 +22,6 @@ from codedfl.errors import InvalidInput
 from codedfl.files import write_text
 
 FORMAT = "codedfl-roster-1"
-_MOST_NAME = 64  # bytes
 _LARGEST = 1 << 22
 _MOST_PODS = 1 << 16
 
@@ -40,11 +40,7 @@ class Member:
     helper: bool = False
 
     def __post_init__(self) -> None:
-        length = len(self.name.encode(errors="replace"))
-        if not 1 <= length <= _MOST_NAME or not self.name.isprintable() or self.name != self.name.strip():
-            raise InvalidInput(
-                f"a name on the roster must have 1 to {_MOST_NAME} printable bytes, got {self.name[:80]!r}"
-            )
+        checked_name(self.name, "a name on the roster")
         if len(self.key) != KEY_BYTES:
             raise InvalidInput(f"key of {self.name!r} must have {KEY_BYTES} bytes, got {len(self.key)}")
         if not 0 <= self.pod < _MOST_PODS:

@@ -74,7 +74,7 @@ def own_rows(study: Study, table: RawTable, key: bytes, earlier: Sequence[RowTag
             codes[:, place] = rare.gaps_told(codes[:, place], gap, history, known[name])
         else:
             codes[:, place] = rare.told(codes[:, place], history, known[name])
-        told[:, place] = tags_of(name, codes[:, place], one.told, key)
+        told[:, place] = tags_of(name, codes[:, place], one.used, key)
         if name in study.inputs:
             seen[name] = one.values(codes[:, place])
     return OwnRows(replace(rows, codes=codes), replace(tags, told=told))
@@ -146,7 +146,7 @@ class _Rare(NamedTuple):
         last, reach = self.one.grid.n_steps, 64
         while True:
             tried = np.array([*marked, *range(max(0, mean - reach), min(last, mean + reach) + 1)])
-            found = np.flatnonzero(tags_of(self.name, tried, self.one.told, self.key) == tag)
+            found = np.flatnonzero(tags_of(self.name, tried, self.one.used, self.key) == tag)
             if len(found):
                 return int(tried[found[0]])
             if reach > last:

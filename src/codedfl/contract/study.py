@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codedfl.contract.models import GCV, StudyModel, SubModel, SurvivalModel
+from codedfl.contract.models import GCV, StudyModel, SubModel, SurvivalModel, TableOne
+from codedfl.contract.names import checked_name
 from codedfl.contract.study_columns import GAP, ClassTarget, NumberTarget, StudyColumn, Units, gaps
 from codedfl.data.canonical import canonical_digest
 from codedfl.data.columns import CategoryColumn, Columns, DerivedColumn, NumberColumn, without_codes
@@ -47,7 +48,7 @@ NO_FEATURES = "none"
 _FINEST, _MOST_DEMEANED = 12, 2**24  # bits of a step, and the largest integer in size, of a column less a device's mean
 _MOST_BITS = 72  # of a sum of products
 _LEAST_BITS = 2  # of an update's entries, and of the rows' grid in units of a column
-_MOST_TEXT = {"name": 200, "purpose": 4000, "formula": 1000}  # characters: what people read must fit a screen
+_MOST_TEXT = {"purpose": 4000, "formula": 1000}  # characters: what people read must fit a screen
 _MOST = 1 << 53
 
 
@@ -55,11 +56,12 @@ _MOST = 1 << 53
 class Study:
     """One study. The names are those of the file (``toml_file``), and so are the defaults.
 
-    name, purpose: what people read before they approve, and in every log and page.
+    name: what people know it by, in every log and on every page.
+    purpose: what it is for, in a sentence, as people read it before they approve.
     columns: the columns of every device's table, by name.
     target: the column that is predicted.
-    max_rows, max_rows_per_device: public bounds on the rows of all devices and of one, from which the ring's range
-        follows.
+    max_rows: a public bound on the rows of all devices together, from which the ring's range follows.
+    max_rows_per_device: a public bound on the rows of one device, from which the range of its numbers follows.
     least_participants: the least number of participants, itself included, with which a device takes part.
     edition: counts the times that the same study is made again on newer rows.
     id: a column that tells rows apart, such as a patient's number. It never leaves the device and is no feature.
@@ -73,8 +75,8 @@ class Study:
     row_blocks: K, in how many blocks the rows of X'X are dealt out among the holders of a role where products are asked
         for; the server takes fewer where features or holders are fewer. The model is the same with any. Above 1 one
         holder per role keeps all rows: it stands in for whoever dies.
-    roster, server_key: SHA-256 of the roster's meaning and the server's public key, both in hex; "" is for rehearsals
-        only.
+    roster: SHA-256 of the roster's meaning, in hex, as codedfl roster show says it; "" is for rehearsals only.
+    server_key: the server's public key, in hex, as codedfl key --server says it; "" is for rehearsals only.
     smallest_cell: levels, gaps and products of levels that fewer rows of a device have are told as something commoner
         (a gap of a number as the device's mean); a number or a class that picks out fewer rows is refused
         (``small_cells``).
@@ -88,9 +90,12 @@ class Study:
     gamma: in the kernel exp(-gamma ||x - y||^2); None takes a public rule from the number of columns.
     seed: public, of the random features: all devices draw the same.
     components: how many principal components "pca-rbf" takes.
-    encoder, encoder_bound: of "onnx": the SHA-256 of the file that every machine has, and where outputs are clipped.
-    solver, epochs, regularisation: how the server finds Theta, in at most how many exchanges, and the weight of
-        |Theta|^2 against the mean squared error; "gcv" has linear models choose it by generalised cross-validation.
+    encoder: of "onnx": the SHA-256 of the file that every machine has.
+    encoder_bound: of "onnx": its outputs are clipped to plus and minus this.
+    solver: how the server finds Theta from products with X'X, where features are random.
+    epochs: in at most how many exchanges.
+    regularisation: the weight of |Theta|^2 against the mean squared error; "gcv" has linear models choose it by
+        generalised cross-validation.
     held_out: share of each device's rows kept out of training, for the score.
     inference: whether standard errors and p values are wanted.
     most_clipped: the share of a column's values that may lie beyond its range where coefficients with standard errors
@@ -168,8 +173,7 @@ class Study:
         for name, most in _MOST_TEXT.items():
             if len(getattr(self, name)) > most:
                 raise InvalidInput(f"{name} must have at most {most} characters, got {len(getattr(self, name))}")
-        if not self.name.strip():
-            raise InvalidInput("name must not be empty")
+        checked_name(self.name, "name of the study")
         if not self.design_names:
             raise InvalidInput("columns must have at least one that is in_model, got none")
         self._check_derived()
@@ -252,9 +256,11 @@ class Study:
 
     def _check_models(self) -> None:
         names = [one.name for one in self.models]
-        features = {"linear"} if any(one.needs_gram for one in self.models) else {"linear", NO_FEATURES}
-        if self.models and (self.features not in features or self.noise is not None):
-            raise InvalidInput(f"models must go with linear features without noise, got {names[0]!r}")
+        of_gram = [one.name for one in self.models if one.needs_gram]
+        if self.noise is not None or self.features != "linear":
+            refused = of_gram if self.noise is None and self.features == NO_FEATURES else names
+            if refused:
+                raise InvalidInput(f"models must go with linear features without noise, got {refused[0]!r}")
         if len(set(names)) < len(names):
             raise InvalidInput(f"models must have different names, got {max(names, key=names.count)!r} twice")
         if self.site_effects:
@@ -276,7 +282,7 @@ class Study:
             raise InvalidInput(
                 f"held_out must be 0 with site_effects: rows of an unknown site have no score, got {self.held_out}"
             )
-        others = [one.name for one in self.models if one.needs_gram and one.kind != SubModel.kind]
+        others = [one.name for one in self.models if one.kind not in (SubModel.kind, TableOne.kind)]
         if others:
             raise InvalidInput(f"models must be linear with site_effects, got {others[0]!r}")
 
@@ -359,12 +365,12 @@ class Study:
         """How many arguments of the server's choice a device answers over the life of the study."""
         if self.points is not None:
             return self.points
-        return max(1, ("score" in self.statistics) + sum(model.points for model in self.models))
+        return max(1, ("score" in self.statistics) + sum(model.most_points for model in self.models))
 
     @property
     def at_points(self) -> frozenset[str]:
         """The statistics whose arguments are counted by ``most_points``, all together."""
-        return frozenset({"score"}.union(*(model.at_points for model in self.models)))
+        return frozenset({"score"}.union(*(set(model.at_points) & set(model.statistics) for model in self.models)))
 
     def most_asks(self, statistic: str) -> int:
         """How many different arguments a statistic has that is not asked for at points: one per model that needs it."""

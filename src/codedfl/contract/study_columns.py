@@ -230,16 +230,14 @@ class StudyColumn:
         return np.stack([filled, codes == GAP], axis=1)[:, : self.width].astype(np.int64)
 
     def used(self, codes: Integers) -> Rows:
-        """What a total sees of each row, as text that another study's column of this name can be compared with."""
+        """What a total sees of each row, as text that another study's column of this name can be compared with.
+
+        A marked gap is one whatever fills it: the mark's sums are those by which totals with two fills differ.
+        """
         if isinstance(self.column, CategoryColumn):
             return np.array(self.column.levels)[codes]
         gap = "gap" if self.column.indicator or self.column.missing is None else f"gap {self.column.missing}"
         return np.where(codes == GAP, gap, _used(self.grid, codes))
-
-    def told(self, codes: Integers) -> Rows:
-        """As ``used``, of rows as they are frozen: with what fills a gap that is still one."""
-        used = self.used(codes)
-        return used if self.range is None else np.where(codes == GAP, f"gap {self.column.missing}", used)
 
     @property
     def units(self) -> list[Units]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from codedfl.contract.check import check_design, copied_columns, largest_leverage
 from codedfl.contract.ledger import Ledger
-from codedfl.contract.models import TableOne
+from codedfl.contract.models import SubModel, TableOne
 from codedfl.contract.policy import shown_directions
 from codedfl.contract.roster import Roster
 from codedfl.contract.small_cells import OwnRows
@@ -88,11 +88,14 @@ def explain(
 def _about(study: Study) -> tuple[str, ...]:
     result = "coefficients with standard errors" if study.inference else "a model and its score"
     if study.features == NO_FEATURES:
-        result = "a table that describes the columns, and no model"
+        described = all(isinstance(one, TableOne) for one in study.models)
+        result = f"{'a table that describes the columns' if described else 'what its models say'}, and no model"
+        result += "" if described else " of its own"
     models = tuple(
         f"a table that describes {', '.join(one.columns)}"
         if isinstance(one, TableOne)
-        else f"one more model, {one.name!r}, of {', '.join(one.columns)}, from the same total"
+        else f"one more model, {one.name!r} ({one.kind}), of {', '.join(one.columns)}"
+        f"{', from the same total' * (one.kind == SubModel.kind)}"
         for one in study.models
     )
     return (f"edition {study.edition}; the result is {result}", *models, f"the digest is {study.digest().hex()}")

@@ -11,7 +11,7 @@ import numpy as np
 from codedfl.data.columns import OTHER, CategoryColumn, Column, Columns, NumberColumn, as_numbers
 from codedfl.data.tables.table import FALSE, TRUE, RawTable
 from codedfl.errors import InvalidInput
-from codedfl.typing import Rows
+from codedfl.typing import Floats, Rows
 
 _ID_NAME = re.compile(r"(^|[_ .-])(id|ID|Id)$|[a-z](ID|Id)$|^(pid|PID|mrn|MRN|patient|Patient)$")
 _DATE = re.compile(r"(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./](\d{4}|\d{2}))([ T]\d{1,2}:.*)?")
@@ -35,6 +35,7 @@ class Guess:
 
 
 MOST_LEVELS = 200
+_CODES = (-9999.0, -999.0, -99.0, -9.0, -8.0, -7.0, -1.0, 99.0, 999.0, 9999.0)  # that tables write for gaps
 _FEW_LEVELS = 10  # up to this number all texts are levels, however rare
 _LEVEL_ROWS = 5  # of many texts, those with fewer rows count as "other"
 _MOSTLY = 0.5  # the share of numbers from which on a column of text is taken for numbers
@@ -136,3 +137,16 @@ def _guess(name: str, values: Rows) -> tuple[Column, str | None]:
         levels = [one for one in levels if one != _MISSING] + [_MISSING]
     note = f"{gaps} gaps in column {name!r} become a level {_MISSING!r}" if gaps else None
     return CategoryColumn(name, tuple(levels), _MISSING if gaps else None, other), note
+
+
+def codes_of_gaps(values: Floats) -> str:
+    """Numbers such as -9 and 999 that are below 0 where no other is, or farther from the others than these spread.
+
+    >>> codes_of_gaps(np.array([31.0, 64.0, -9.0, 999.0]))
+    '-9, 999'
+    """
+    rest, found = values[~np.isin(values, _CODES)], []
+    for code in _CODES if len(rest) else ():
+        outside = code < 0 <= rest.min() or max(rest.min() - code, code - rest.max()) > np.ptp(rest) > 0
+        found += [f"{code:g}"] if outside and (values == code).any() else []
+    return ", ".join(found)

@@ -13,6 +13,7 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import Mod
 
+from codedfl.contract.names import checked_name
 from codedfl.contract.toml_file import load_study
 from codedfl.engine.calls import Refused
 from codedfl.engine.config import setting
@@ -56,7 +57,4 @@ def make_host(context: Context) -> DeviceHost:
 
 def device_name(context: Context) -> str:
     """device-name of the node's configuration."""
-    name = setting(context.node_config, "device-name", str)
-    if Path(name).name != name or name == ".." or not name.isprintable():
-        raise InvalidInput(f"device-name must do as the name of a folder, got {name!r}")
-    return str(name)
+    return checked_name(setting(context.node_config, "device-name", str), "device-name")

@@ -22,6 +22,7 @@ from pathlib import Path
 import tomli_w
 from cryptography import x509
 
+from codedfl.contract.names import checked_name
 from codedfl.engine.authority import Authority
 from codedfl.errors import CodedFLError, InvalidInput
 from codedfl.mqtt import topics
@@ -249,6 +250,6 @@ def _mosquitto() -> str | None:
 
 
 def _check_device(name: str) -> None:
-    topics.checked_name(name, "a device's name")
+    checked_name(name, "a device's name")
     if name == SERVER_NAME:
         raise InvalidInput(f"a device's name must not be that of the server, got {name!r}")

@@ -6,13 +6,13 @@ import logging
 import time
 from collections.abc import Callable
 
+from codedfl.contract.names import checked_name
 from codedfl.contract.study import Study
 from codedfl.crypto.sealed import fingerprint
 from codedfl.engine.calls import Step
 from codedfl.engine.device_host import EXPIRY_SECONDS
 from codedfl.engine.membership import Membership
 from codedfl.engine.resident_host import ResidentHost
-from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.daemon import DeviceDaemon
 from codedfl.mqtt.link import BrokerLink
@@ -32,8 +32,7 @@ def join(
     before_step: Callable[[Step], None] = lambda _: None,
 ) -> None:
     """Take part in a study until ended, or until it is over (``once``)."""
-    topics.checked_name(study.name, "study")
-    name = topics.checked_name(membership.name, "name")
+    name = checked_name(membership.name, "name")
     with sole_user(make_private_folder(membership.folder), "the state folder"):
         host = membership.host(study, ResidentHost)
         link = BrokerLink(address, f"{name}-{study.name}", DeviceDaemon.will(study.name, name))

@@ -6,7 +6,6 @@ from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.contract.study import Study
 from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.study_run import Serving, serve_study
-from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.link import BrokerLink
 from codedfl.mqtt.post import MqttPost
@@ -20,7 +19,6 @@ def serve(study: Study, address: BrokerAddress, serving: Serving, *, watch: RunW
     watch = watch or RunWatch.in_folder(serving.output, study.epochs, study.name)
     with sole_user(make_private_folder(serving.output), "output-dir"):
         pass  # before anything else: a second server that connects takes the connection of the one at work
-    topics.checked_name(study.name, "study")
     serving.identity_for(study)
     link = BrokerLink(address, f"codedfl-server-{study.name}", MqttPost.will(study.name))
     watch.measure(lambda: (link.bytes_in, link.bytes_out))

@@ -1,4 +1,4 @@
-"""The topics of a study on a broker, and the names that can be part of one.
+"""The topics of a study on a broker.
 
 ``codedfl/STUDY/DEVICE/in`` is a device's inbox, which the server alone writes to; ``.../out`` its outbox, which it
 alone writes to. STUDY is the beginning of the study's digest, so two editions never meet. ``codedfl/all/DEVICE/here``
@@ -7,9 +7,6 @@ is that of the server. The access lists of a broker (``broker_folder``) say the 
 """
 
 from __future__ import annotations
-
-from codedfl.errors import InvalidInput
-from codedfl.protocol.messages import MAX_NAME, name_length
 
 ROOT = "codedfl"
 INBOX, OUTBOX, HERE = "in", "out", "here"
@@ -51,12 +48,3 @@ def study_of(topic: str) -> str:
 def device_of(topic: str) -> str:
     """The device whose topic this is."""
     return topic.split("/")[2]
-
-
-def checked_name(name: str, what: str) -> str:
-    """A name that is one level of a topic, and does as the name of a folder."""
-    if not 1 <= name_length(name) <= MAX_NAME:
-        raise InvalidInput(f"{what} must have 1 to {MAX_NAME} bytes, got {name[:80]!r}")
-    if not name.isprintable() or name.startswith((".", "$")) or set(name) & set("/+#\\ "):
-        raise InvalidInput(f"{what} must be printable, without spaces, / \\ + # and a dot in front, got {name!r}")
-    return name

@@ -18,9 +18,11 @@ class Budget:
 
     Parameters
     ----------
-    epsilon, delta : float
+    epsilon : float
         Adding or removing one row changes the probability of any outcome by at most a factor of exp(epsilon), but for
-        delta. delta should be well below one over the number of rows.
+        delta.
+    delta : float
+        The probability with which that may fail: well below one over the number of rows.
     honest : int
         How many owners add their noise; the guarantee holds if all others leave theirs out and help the server.
     clip_norm : float or None

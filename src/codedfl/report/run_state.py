@@ -94,8 +94,9 @@ class RunView:
     target: float | None = None
     curve: list[tuple[float, float, int]] = field(default_factory=list)  # seconds, score, epoch
     curve_every: int = 1  # 2: every second epoch is on the curve
-    received: int = 0
+    received: int = 0  # never less than what the devices are known to have sent
     sent: int = 0
+    unattributed: int = 0  # of those received, which no event says the device of, such as an upload on its way
     directions: int = 0  # of the total X'X that the server knows by now, at most
     n_features: int = 0
     server_sees: str = ""
@@ -191,7 +192,7 @@ class RunState:
                 self._gather(event)
             case Listed(names) if view.stage in ("", "gram", "products"):  # what the model is made of
                 for name in {*names, *self._devices}:
-                    self._devices.setdefault(name, DeviceLane(name)).in_total = name in names
+                    self._list(self._devices.setdefault(name, DeviceLane(name)), name in names)
             case EpochScored():
                 self._end_epoch(event)
             case Scored():
@@ -201,6 +202,11 @@ class RunState:
                 view.received, view.sent = event.received or view.received, event.sent or view.sent
             case OfDevice():
                 self._take_of(self._devices.setdefault(event.device, DeviceLane(event.device)), event)
+
+    def _list(self, device: DeviceLane, in_total: bool) -> None:
+        device.in_total = in_total
+        if in_total and device.state in ("waiting", "enrolled"):  # who is listed has uploaded, heard of or not
+            device.state = "uploaded"
 
     def _take_of(self, device: DeviceLane, event: OfDevice) -> None:
         lane = self._lanes.setdefault(device.name, {})
@@ -276,6 +282,9 @@ class RunState:
         asked_now = view.epoch + (0 if view.finished else 1)
         for device in self._devices.values():
             device.lane = self._lane(device, range(view.lane_from, asked_now + 1))
+        told = sum(device.bytes for device in self._devices.values())
+        view.received = max(view.received, told)
+        view.unattributed = view.received - told
         view.devices = sorted(self._devices.values(), key=lambda device: _natural(device.name))
         if self._parts:
             current = {name for name, lane in self._lanes.items() if lane.get(asked_now) == IN_TIME}

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from codedfl.analyses.driving import TOTAL_FILE, findings_json, total_json
 from codedfl.analyses.inference import WIDTH
+from codedfl.analyses.left_out import terms_left_out
 from codedfl.analyses.study_analysis import CLIPPED, StudyFindings
 from codedfl.analyses.table_one import TableOneFinding
 from codedfl.contract.study import NumberTarget, Study
@@ -162,7 +163,7 @@ def tables_of(result: Unchecked) -> Iterator[tuple[str, Unchecked]]:
 
 
 def merged_words(study: Study, findings: StudyFindings) -> list[str]:
-    """Rows left out for gaps; what was too rare to be counted by itself, and what levels are compared with then."""
+    """Rows left out for gaps; levels too rare to be counted alone, and what others are compared with; lost terms."""
     lines = [f"rows left out for gaps: {findings.left_out}"] if findings.left_out else []
     for one, gone in zip(study.columns, findings.merged, strict=False):
         column = one.column
@@ -175,9 +176,7 @@ def merged_words(study: Study, findings: StudyFindings) -> list[str]:
                 lines.append(f"{column.name}: the reference level is now {first}")
         elif column.name in findings.unmarked and isinstance(column, NumberColumn):
             lines.append(f"{column.name}: its gaps are too few to be marked and count as {column.missing:g}")
-        elif gone and gone != (0,):
-            lines.append(f"{column.name}: left out, since it varies in too few rows, or on too few devices")
-    return lines
+    return [*lines, *(one.line for one in terms_left_out(study, findings.merged, findings.total))]
 
 
 def _csv(head: Sequence[str], rows: Sequence[Sequence[str | float | None]]) -> str:

@@ -17,6 +17,7 @@ from codedfl.typing import Unchecked
 _ALONE = ("model", "target", "columns")  # facts of a fit that stand elsewhere
 _NAMES = {
     "modelled": "class modelled",
+    "constants": "site effects",  # one constant per site; a model with a single one does not say so
     "r_squared": "R²",
     "adjusted_r_squared": "adjusted R²",
     "freedom": "degrees of freedom",
@@ -35,6 +36,7 @@ def _template() -> Template:
 def study_page(result: Unchecked) -> str:
     """The page of what ``study_files.result_json`` made."""
     models = [{**result, "name": ""}, *result["models"]]
+    gone = result["terms_left_out"]
     owners = sorted({name for who in result["owners"].values() for name in who})
     head = [
         f"<h1>{escape(result['study'])}</h1>",
@@ -52,6 +54,7 @@ def study_page(result: Unchecked) -> str:
         ),
     ]
     head += [f"<p><strong>{escape(one)}</strong></p>" for one in result["cautions"]]
+    head += [f"<p><strong>left out: {escape(one['term'])}</strong>, since {escape(one['why'])}</p>" for one in gone]
     shown = [part for one in models for part in (_model(one), _score(one, result["classes"]))]
     body = [*head, *shown, _prepared(result), _revealed(result)]
     foot = f"study {result['digest']}, edition {result['edition']}, codedfl {result['codedfl']}"
@@ -91,7 +94,8 @@ def _model(model: Unchecked) -> str:
         fit = found.get("fit") or {}
         title = fit.get("model") or str(model.get("kind", "coefficients")).capitalize()
         parts.append(f"<h2>{escape(': '.join(filter(None, (model['name'], title))))}</h2>")
-        parts.append(_facts([(_NAMES.get(key, key.replace("_", " ")), fit[key]) for key in fit if key not in _ALONE]))
+        told = {key: value for key, value in fit.items() if key not in _ALONE and (key, value) != ("constants", 1)}
+        parts.append(_facts([(_NAMES.get(key, key.replace("_", " ")), value) for key, value in told.items()]))
         parts.append(_forest(found["coefficients"], found.get("level", 0.95)))
         spreads = ", ".join(
             f"{row['name']} {row['per']:g}" for row in found["coefficients"] if row.get("per", 1.0) != 1.0
@@ -244,7 +248,8 @@ def _prepared(result: Unchecked) -> str:
     if result["steps"]:
         steps = ", ".join(f"{name} {step:g}" for name, step in result["steps"].items())
         parts.append(f"<p>Numbers are rounded to whole steps: {escape(steps)}.</p>")
-    parts += [f"<p>{escape(line)}</p>" for line in result["merged_words"]]
+    said = {f"left out: {one['term']}, since {one['why']}" for one in result["terms_left_out"]}
+    parts += [f"<p>{escape(line)}</p>" for line in result["merged_words"] if line not in said]
     body = [_row((name, len(who), ", ".join(who))) for name, who in result["owners"].items()]
     if body:
         parts.append(_table(("total", "sites", "whose rows are in it"), body))

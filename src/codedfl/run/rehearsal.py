@@ -1,7 +1,8 @@
 """A study on tables of this machine, by the real protocol in virtual time: what a federation would make of them.
 
 The rehearsal is the run: the same analyses ask for the same sums, of the same devices, with the rows that an approval
-would freeze. Only the engine differs, so the findings are the same bit for bit, whoever straggles.
+would freeze. Only the engine differs, so on the same rows the findings are the same bit for bit, whoever straggles.
+Which rows are held out is drawn by each device's key, and those of a rehearsal are its own.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.ledger import Approval
 from codedfl.contract.ledger_base import LedgerBase
+from codedfl.contract.names import plain_name
 from codedfl.contract.policy import Policy
 from codedfl.contract.roster import Roster
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.crypto.sealed import Identity
-from codedfl.data.tables import ENDINGS, RawTable, read_file, table_files
+from codedfl.data.tables import RawTable, read_file, table_files
 from codedfl.device.approved import ApprovedStudy, LedgerMemory
 from codedfl.engines.virtual_time import Delay, VirtualTime
 from codedfl.errors import InvalidInput, NotEnoughDevices
@@ -46,13 +48,10 @@ MakeDelay = Callable[[StudySums, np.random.Generator], Delay]
 
 def read_folder(folder: Path) -> dict[str, RawTable]:
     """One table per device, named by its file without the ending; one without rows is a device without rows."""
-    return {name: read_file(path, empty=True) for name, path in table_files(folder).items()}
-
-
-def no_tables(folder: Path) -> list[str]:
-    """Names of what else is in a folder of tables, and not read; hidden files are nobody's tables."""
-    others = (path.name for path in folder.iterdir() if not path.name.lower().endswith(ENDINGS))
-    return sorted(name for name in others if not name.startswith("."))
+    files = {plain_name(name): path for name, path in table_files(folder).items()}
+    if len(files) < len(table_files(folder)):
+        raise InvalidInput(f"tables must have one file per device, got several of one name in {str(folder)!r}")
+    return {name: read_file(path, empty=True) for name, path in files.items()}
 
 
 def dealt_out(table: RawTable, n_devices: int, rng: np.random.Generator) -> dict[str, RawTable]:

@@ -11,7 +11,8 @@ from codedfl.contract.models import TableModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import NumberTarget, Study
 from codedfl.statistics.crosstable import Crosstable
-from codedfl.statistics.newton import family_terms, row_sums
+from codedfl.statistics.families import family_of, target_values
+from codedfl.statistics.newton import row_sums
 from codedfl.statistics.statistic import Statistic, register_statistic
 from codedfl.typing import Wholes
 
@@ -74,6 +75,7 @@ class Contingency(Statistic):
         sums = np.zeros((2, count_cells(self.study, self.model)), dtype=np.int64)
         np.add.at(sums[0], cells, 1)
         np.add.at(sums[1], cells, y)
-        likelihood, best, _, _ = family_terms(self.study, rows.target, np.zeros(len(rows)))
+        family, values = family_of(self.study, self.model), target_values(self.study, rows.target)
+        likelihood, best, _, _ = family.terms(values, np.zeros(len(rows)))
         logs = row_sums(np.stack((likelihood, best), axis=1), BITS)
         return np.concatenate((sums.ravel().astype(object), logs))

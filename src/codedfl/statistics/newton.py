@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 
 from codedfl.contract.models import NO_MODEL, GlmModel, StudyModel
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import NumberTarget, Study, StudyColumn
+from codedfl.contract.study import Study, StudyColumn
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
-from codedfl.exact.portable import portable_exp, portable_log
 from codedfl.exact.scales import HEADROOM
+from codedfl.statistics.families import family_of, target_values
 from codedfl.statistics.statistic import Statistic, register_statistic
 from codedfl.typing import Floats, Integers, Wholes
 
 LEAST_BITS, _MOST_BITS = 30, 36  # fraction bits of a row's terms
 _NUMBERS_AT_ONCE = 1 << 21
-_ROOM = (1 << 72) - 1  # for a total, with its headroom
+ROOM = (1 << 72) - 1  # for a total, with its headroom
 
 
 @register_statistic
@@ -73,7 +73,7 @@ class Newton(Statistic):
                 f"the linear predictor of {model.name!r} must lie within {-model.bound:g} and {model.bound:g} over the"
                 f" ranges, got [{low:g}, {high:g}]"
             )
-        if HEADROOM * self._largest << LEAST_BITS > _ROOM:
+        if HEADROOM * self._largest << LEAST_BITS > ROOM:
             raise InvalidInput(
                 f"max_rows times what the model {model.name!r} can predict must leave {LEAST_BITS} bits, got up to"
                 f" {self._largest}: give it a smaller bound, or the study fewer max_rows"
@@ -108,13 +108,13 @@ class Newton(Statistic):
     @cached_property
     def _largest(self) -> int:
         """A bound on the sum of any term."""
-        target, bound = self.study.target, self._glm.bound
-        most = bound + 1.0  # a row's log-likelihood, of which the gradient and the weights of classes are less
-        if isinstance(target, NumberTarget):
-            count = max(1.0, target.range[1])
-            most = np.exp(bound) + count * (bound + 2.0 * np.log(count) + 2.0)
-        weight = self._column(self._glm.weights).grid.range[1] if self._glm.weights else 1.0
-        return int(np.ceil(self.study.max_rows * most * max(weight, 1.0)))
+        most = family_of(self.study, self.model).most(self._glm.bound)
+        return int(np.ceil(self.study.max_rows * most * max(self.most_weight, 1.0)))
+
+    @property
+    def most_weight(self) -> float:
+        """The largest weight of a row."""
+        return self._column(self._glm.weights).grid.range[1] if self._glm.weights else 1.0
 
     @property
     def bits(self) -> int:
@@ -133,9 +133,12 @@ class Newton(Statistic):
 
     def terms(self, codes: Integers, target: Integers) -> Floats:
         """n x length numbers: what each row adds, before it is rounded."""
-        X, glm, predictor = scaled_design(self.study, self._glm, codes), self._glm, self.predictor(codes)
-        weight = self._values(glm.weights, codes) if glm.weights else np.ones(len(codes))
-        likelihood, best, residual, curvature = family_terms(self.study, target, predictor)
+        X, weight, y = (
+            scaled_design(self.study, self._glm, codes),
+            self.weight(codes),
+            target_values(self.study, target),
+        )
+        likelihood, best, residual, curvature = family_of(self.study, self.model).terms(y, self.predictor(codes))
         first, second = np.triu_indices(X.shape[1])
         weighted = (weight * curvature)[:, None] * X
         sums = np.stack((weight, weight * likelihood, weight * best), axis=1)
@@ -145,6 +148,10 @@ class Newton(Statistic):
         """The linear predictor of each row."""
         found = linear_predictor(scaled_design(self.study, self._glm, codes), self.point)
         return found + self._values(self._glm.offset, codes) if self._glm.offset else found
+
+    def weight(self, codes: Integers) -> Floats:
+        """How often each row counts."""
+        return self._values(self._glm.weights, codes) if self._glm.weights else np.ones(len(codes))
 
     def _column(self, name: str) -> StudyColumn:
         return next(one for one in self.study.columns if one.column.name == name)
@@ -163,7 +170,7 @@ def fraction_bits(largest: int) -> int:
     >>> fraction_bits(2**20), fraction_bits(2**34)
     (36, 33)
     """
-    room = _ROOM // (HEADROOM * largest)
+    room = ROOM // (HEADROOM * largest)
     return min(_MOST_BITS, max(LEAST_BITS, room.bit_length() - 2))
 
 
@@ -182,38 +189,6 @@ def row_sums(terms: Floats, bits: int) -> NDArray[Any]:
     whole = np.rint(np.ldexp(terms, bits)).astype(np.int64)
     high, low = whole >> 31, whole & ((1 << 31) - 1)
     return np.asarray((high.sum(axis=0).astype(object) << 31) + low.sum(axis=0).astype(object))
-
-
-def family_terms(study: Study, codes: Integers, predictor: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Of each row: log-likelihood, the largest there could be, residual of the mean, and variance of the mean.
-
-    codes: of the target: one of two classes, or a count.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
-    >>> from codedfl.statistics.newton import family_terms
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
-    >>> study = Study("stays", (age,), ClassTarget("ill", ("no", "yes")), 5000, 1000, 3)
-    >>> [float(one[0]) for one in family_terms(study, np.array([1]), np.zeros(1))[1:]]
-    [0.0, 0.5, 0.25]
-    """
-    if isinstance(study.target, NumberTarget):
-        y = study.target.grid.values(codes)
-        mean = portable_exp(predictor)
-        # log y! by a table: whole numbers up to the end of the range
-        logs = portable_log(np.arange(1.0, study.target.range[1] + 2))
-        factorial = np.concatenate(([0.0], np.cumsum(logs)))[y.astype(np.int64)]
-        log_y = np.concatenate(([0.0], logs))[y.astype(np.int64)]
-        return y * predictor - mean - factorial, y * log_y - y - factorial, y - mean, mean
-    small = portable_exp(-np.abs(predictor))
-    rest = 1.0 + small
-    chance = np.where(predictor >= 0, 1.0, small) / rest
-    y = codes.astype(np.float64)
-    likelihood = y * predictor - np.maximum(predictor, 0.0) - portable_log(rest)
-    return likelihood, np.zeros_like(y), y - chance, small / (rest * rest)
 
 
 def columns_of(study: Study, model: StudyModel) -> list[StudyColumn]:

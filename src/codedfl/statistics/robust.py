@@ -11,13 +11,13 @@ from codedfl.contract.models import NO_MODEL, RobustModel, StudyModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.statistics.newton import fraction_bits, linear_predictor, n_coefficients, row_sums, scaled_design
+from codedfl.statistics.sandwich import cluster_sums, products
 from codedfl.statistics.statistic import Statistic, register_statistic
 from codedfl.typing import Floats, Integers, Wholes
 
 MOST_RESIDUAL = 8.0  # half ranges of the target, beyond which a residual is cut off
 MOST_LEVERAGE = 0.99  # likewise
 _POWER = {"HC2": 1, "HC3": 2}
-_CLUSTER_BITS = 30
 
 
 @register_statistic
@@ -105,11 +105,8 @@ class Robust(Statistic):
             weight = self._weights(X) * residual * residual
             return row_sums(self._terms(X, weight), self.bits)
         place = self.study.table_columns.names.index(self._robust.cluster)
-        names, clusters = np.unique(rows.codes[:, place], return_inverse=True)
-        sums = np.zeros((len(names), self._d), dtype=np.int64)
-        np.add.at(sums, clusters, np.rint(np.ldexp(residual[:, None] * X, _CLUSTER_BITS)).astype(np.int64))
-        scores = np.ldexp(sums.astype(np.float64), -_CLUSTER_BITS)
-        return row_sums(self._terms(scores, np.ones(len(names))), self.bits)
+        scores = cluster_sums(residual[:, None] * X, rows.codes[:, place])
+        return row_sums(self._terms(scores, np.ones(len(scores))), self.bits)
 
     def _residuals(self, X: Floats, target: Integers) -> Floats:
         predicted = linear_predictor(X, self._beta)
@@ -127,5 +124,4 @@ class Robust(Statistic):
 
     @staticmethod
     def _terms(X: Floats, weight: Floats) -> Floats:
-        first, second = np.triu_indices(X.shape[1])
-        return np.hstack((np.ones((len(X), 1)), (weight[:, None] * X)[:, first] * X[:, second]))
+        return np.hstack((np.ones((len(X), 1)), products(X, weight)))

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from codedfl.errors import DataUnavailable
+from codedfl.files import cache_folder
 from codedfl_lab.datasets import fetch_dataset
-from codedfl_lab.datasets.fetch import cache_folder, fetch_files
+from codedfl_lab.datasets.fetch import fetch_files
 from codedfl_lab.datasets.source import Source, SourceFile
 
 CONTENT = {"images": os.urandom(150_000), "labels": b"0123456789" * 10}

@@ -71,6 +71,51 @@ def test_a_decimal_comma_beside_semicolons(tmp_path: Path):
     assert np.array_equal(found["a"], [1.5, np.nan], equal_nan=True)
 
 
+@pytest.mark.parametrize(
+    "lines", ["dose;b\n3,5;x\n1.971;y\n", "dose;b\n1.971;0,5\n87;1,5\n", "dose;b\n-1.971.000;0,5\n87;1,5\n"]
+)
+def test_a_point_for_thousands_beside_decimal_commas_is_refused(tmp_path: Path, lines: str):
+    path = tmp_path / "t.csv"
+    path.write_text(lines)
+    with pytest.raises(InvalidInput, match=r"^column 'dose' of t.csv must have no points for thousands beside decimal"):
+        read_file(path)
+    path.write_text("dose;b\n" + "1;2\n" * BLOCK + "1.971;0,5\n")
+    message = (
+        "column 'dose' of t.csv must have no points for thousands beside decimal commas, got '1.971' in row"
+        f" {BLOCK + 1}: write 1971 or 1,971, as it is meant"
+    )
+    with pytest.raises(InvalidInput, match=exactly(message)):
+        read_file(path)
+
+
+@pytest.mark.parametrize("lines", ["a;b\n1.971;2\n", "a;b\n1.971;0,5\n0.5;0,5\n", "a;b\n0.971;0,5\n"])
+def test_a_decimal_point_beside_semicolons_is_one_where_nothing_speaks_against_it(tmp_path: Path, lines: str):
+    path = tmp_path / "t.csv"
+    path.write_text(lines)
+    assert columns(path)["a"][0] == float(lines.split("\n")[1].split(";")[0])
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_files_of_spreadsheets_with_their_mark(tmp_path: Path, encoding: str, packed: bool):
+    path = tmp_path / ("t.csv.gz" if packed else "t.csv")
+    content = "ward;days\nSüd;3,5\n".encode(encoding)
+    path.write_bytes(gzip.compress(content) if packed else content)
+    assert columns(path) == {"ward": ["Süd"], "days": [3.5]}
+    (tmp_path / "big.csv").write_bytes(b"\xfe\xff" + "ward\nSüd\n".encode("utf-16-be"))
+    assert columns(tmp_path / "big.csv") == {"ward": ["Süd"]}
+
+
+def test_other_alphabets_are_refused_with_the_line(tmp_path: Path):
+    path = tmp_path / "t.csv"
+    message = "t.csv must be text in UTF-8, got the byte 0xfc in line 3, as Windows' cp1252 has: save it as CSV UTF-8"
+    path.write_bytes("ward;n\na;1\nSüd;2\n".encode("cp1252"))
+    with pytest.raises(InvalidInput, match=exactly(message)):
+        read_file(path)
+    with pytest.raises(InvalidInput, match=r"got 't\.xlsx': save its sheet as CSV UTF-8$"):
+        read_file(tmp_path / "t.xlsx")
+
+
 def test_a_column_that_turns_out_to_be_text_late(tmp_path: Path):
     """The numbers of earlier blocks keep the text they had."""
     path = tmp_path / "t.csv"

@@ -24,4 +24,9 @@ REPRODUCE = Listed(
     _PANEL,
 )
 FLEET = Listed("fleet", "Look at a fleet: a mix of devices and their links.", "codedfl_lab.cli.fleet:app", _PANEL)
-DATA = Listed("data", "List and fetch the data sets that have a name.", "codedfl_lab.cli.data:app", _PANEL)
+DATA = Listed(
+    "data",
+    "List and fetch the data sets that have a name; export encoders for pictures and texts.",
+    "codedfl_lab.cli.data:app",
+    _PANEL,
+)

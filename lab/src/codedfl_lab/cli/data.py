@@ -10,12 +10,16 @@ import typer
 
 from codedfl.cli import options as common
 from codedfl.cli.screen import Screen
+from codedfl.data.encoders import load_encoder
 from codedfl.errors import DataUnavailable
 from codedfl.typing import JsonObject
 from codedfl_lab import datasets
 from codedfl_lab.datasets import NAMED
+from codedfl_lab.encoders import SOURCES, export_encoder
 
-app = typer.Typer(help="List and fetch the data sets that have a name.", no_args_is_help=True)
+app = typer.Typer(
+    help="List and fetch the data sets that have a name; export encoders for pictures and texts.", no_args_is_help=True
+)
 
 
 @app.command("list")
@@ -74,3 +78,27 @@ def fetch(
     else:
         screen.say(f"{name} comes with codedfl: there is nothing to fetch")
     screen.write_json({"command": "data fetch", "name": name, "files": {key: str(path) for key, path in files.items()}})
+
+
+@app.command("encoder")
+def encoder(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
+    out: Annotated[Path, common.in_output(metavar="DIR", help="Where its files go.")] = Path("encoders"),
+    json: common.Json = None,
+) -> None:
+    """Export a pretrained network to the files that codedfl encode takes; without a NAME, list what there is.
+
+    NAME is efficientnet-lite0, wordllama, timm:MODEL, torchvision:MODEL or sentence-transformers:MODEL. What a source
+    needs is installed beside codedfl-lab, on this machine alone: devices take the ONNX file and no torch.
+    """
+    screen = Screen(json)
+    if name is None:
+        lines = ((f"{key}:MODEL" if one.named else key, one.description) for key, one in SOURCES.items())
+        screen.facts(list(lines))
+        screen.write_json({"command": "data encoder", "sources": list(SOURCES)})
+        return
+    with screen.busy(f"exporting {name}"):
+        path = export_encoder(name, out)
+    made = load_encoder(path)
+    screen.facts([("encoder", made.digest()), ("model", made.model), ("wrote", str(path))])
+    screen.write_json({"command": "data encoder", "encoder": made.digest(), "file": str(path)})

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import shlex
+from dataclasses import asdict, fields
 from functools import partial
 from typing import Annotated, cast, get_args
 
 import click
 import typer
+from click.core import ParameterSource
 
 from codedfl.cli import options as common
 from codedfl.cli.screen import Screen, score_name
@@ -85,7 +87,7 @@ def make_plan(
     tried by codedfl study rehearse --fleet.
 
     Trains once per solver to learn how many epochs the target takes, then draws latencies on the fleet. Prints what
-    each plan costs a device and what leaks to whom, and says what to give `codedfl train`.
+    each plan costs a device and what leaks to whom, and ends with the `codedfl train` that follows the best one.
     """
     screen = Screen(json)
     budget = Budget.asked(epsilon, None, honest, None)
@@ -121,8 +123,9 @@ def make_plan(
     screen.say()
     best = planning.best
     screen.sentence(planning.why())
-    command = f"codedfl train {data} {' '.join(train_options(best))}"
-    screen.sentence(f"With the same data and devices: {command}")
+    words = [data, *options_given(click.get_current_context()), *train_options(best)]
+    screen.say()
+    screen.say(shlex.join(["codedfl", "train", *words]))
     screen.write_json(
         {
             "command": "plan",
@@ -132,13 +135,25 @@ def make_plan(
             "devices": chosen.fleet.n_devices,
             "best": plain(best),
             "why": planning.why(),
-            "train": train_options(best),
+            "train": words,
             "plans": [plain(plan) for plan in planning.plans],
             "left_out": [{**plain(plan), "reasons": why} for plan, why in planning.left_out],
             "unreached": planning.unreached,
             **({} if budget is None else {**asdict(budget), "noisy_scores": planning.noisy_scores}),
         }
     )
+
+
+def options_given(context: click.Context) -> list[str]:
+    """The options of this call that say which data, model and devices: ``codedfl train`` takes the same."""
+    groups = (options.DataOptions, options.ModelOptions, options.FleetOptions)
+    shared = {"seed", *(field.name for group in groups for field in fields(group))}
+    given = [
+        one
+        for one in context.command.params
+        if one.name in shared and context.get_parameter_source(one.name) is ParameterSource.COMMANDLINE
+    ]
+    return [word for one in given for word in (one.opts[0], str(context.params[one.name]))]
 
 
 def train_options(made: TimedScheme) -> list[str]:

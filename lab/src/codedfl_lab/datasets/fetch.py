@@ -7,13 +7,13 @@ Each way only looks for what is still missing.
 
 import http.client
 import os
-import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 from codedfl.errors import DataUnavailable
+from codedfl.files import cache_folder
 from codedfl.typing import FileProgress
 from codedfl_lab.datasets.source import Source, SourceFile, WrongContentError
 
@@ -38,17 +38,6 @@ def _unavailable(source: Source, missing: list[str], attempts: list[tuple[str, s
         f"put them in a folder and name it by --data-dir or {ENVIRONMENT_VARIABLE}"
     )
     return DataUnavailable("\n".join(lines), attempts)
-
-
-def cache_folder() -> Path:
-    """Where fetched files are kept: the place this platform has for caches, below codedfl."""
-    if "XDG_CACHE_HOME" in os.environ:
-        return Path(os.environ["XDG_CACHE_HOME"]) / "codedfl"
-    if sys.platform == "win32" and "LOCALAPPDATA" in os.environ:
-        return Path(os.environ["LOCALAPPDATA"]) / "codedfl" / "Cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "codedfl"
-    return Path.home() / ".cache" / "codedfl"
 
 
 def fetch_files(

@@ -30,8 +30,8 @@ class StudyModel:
     kind: the word in the file.
     totals: the statistics of which the analysis asks for one total.
     needs_gram: whether the analysis begins with the study's Gram matrix.
-    at_points: the statistics of which it asks for totals at numbers that the server chooses, and points: how many of
-        these it may need.
+    at_points: the statistics of which it asks for totals at numbers that the server chooses, as far as ``statistics``
+        has them, and points: how many of these it may need at most.
     """
 
     name: str
@@ -47,6 +47,11 @@ class StudyModel:
     def statistics(self) -> tuple[str, ...]:
         """All that are asked for this model alone, in order."""
         return (*self.totals, *self.at_points)
+
+    @property
+    def most_points(self) -> int:
+        """How many numbers of the server's choice this model may need."""
+        return self.points
 
     @property
     def uses(self) -> tuple[str, ...]:
@@ -142,21 +147,42 @@ class GlmModel(StudyModel):
     offset: a column of numbers that is added to the linear predictor.
     bound: the linear predictor is at most this large in size for all that the columns' ranges allow: a device refuses
         coefficients beyond. Above 10 a server that lies may tell single rows apart by steep coefficients.
+    errors: "model" for standard errors that rest on the family's variance; "HC0" or "HC1" for ones that hold whatever
+        the variance; "cluster" for rows that depend on each other within clusters. All but the first ask for one more
+        total.
+    cluster: for the last, the column that says which cluster a row is in; no cluster is on two devices.
+
+    dispersed: whether the family's variance is known but for a factor, the dispersion, which is estimated.
     """
 
     regularisation: float = 0.0
     weights: str = ""
     offset: str = ""
     bound: float = 10.0
+    errors: str = "model"
+    cluster: str = ""
 
     totals: ClassVar[tuple[str, ...]] = ("crosstable",)
-    at_points: ClassVar[tuple[str, ...]] = ("newton",)
-    points: ClassVar[int] = 12
+    at_points: ClassVar[tuple[str, ...]] = ("newton", "sandwich")
+    points: ClassVar[int] = 13
+    family: ClassVar[str] = "poisson"
+    dispersed: ClassVar[bool] = False
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The middle of the sandwich only where something is made of it."""
+        known = self.family == "binomial" and self.errors == "model"
+        return tuple(one for one in super().statistics if not (known and one == "sandwich"))
+
+    @property
+    def most_points(self) -> int:
+        """Likewise."""
+        return self.points - ("sandwich" not in self.statistics)
 
     @property
     def uses(self) -> tuple[str, ...]:
-        """Weights and offset."""
-        return tuple(filter(None, (self.weights, self.offset)))
+        """Weights, offset and clusters."""
+        return tuple(filter(None, (self.weights, self.offset, self.cluster)))
 
     def check(self, columns: Named, target: Target) -> None:
         """Weights are not negative, and every column is in the model."""
@@ -175,8 +201,24 @@ class GlmModel(StudyModel):
                 raise InvalidInput(f"{key} of the model {self.name!r} must be a number without gaps, got {name!r}")
         if self.weights and columns[self.weights].grid.range[0] < 0:
             raise InvalidInput(f"weights of the model {self.name!r} must be from 0, got {self.weights!r} below")
+        check_errors(self.name, self.errors, self.cluster, GLM_ERRORS)
+        if self.regularisation and (self.errors != "model" or self.dispersed):
+            raise InvalidInput(
+                f"regularisation of the model {self.name!r} must be 0 for standard errors, got {self.regularisation:g}"
+            )
 
 
+def check_errors(name: str, errors: str, cluster: str, known: tuple[str, ...]) -> None:
+    """Refuse errors that there are not, and clusters that nobody asked for."""
+    if errors not in known:
+        raise InvalidInput(
+            f"errors of the model {name!r} must be {', '.join(known[:-1])} or {known[-1]}, got {errors!r:.40}"
+        )
+    if bool(cluster) != (errors == "cluster"):
+        raise InvalidInput(f"cluster of the model {name!r} must be said with errors = 'cluster', and only then")
+
+
+GLM_ERRORS = ("model", "HC0", "HC1", "cluster")
 _MOST_BOUND = 500.0  # exp of it is far from the largest float
 
 
@@ -190,8 +232,9 @@ class LogisticModel(GlmModel):
     """
 
     kind: ClassVar[str] = "logistic"
-    at_points: ClassVar[tuple[str, ...]] = ("newton", "calibration")
+    at_points: ClassVar[tuple[str, ...]] = ("newton", "sandwich", "calibration")
     points: ClassVar[int] = GlmModel.points + 1
+    family: ClassVar[str] = "binomial"
 
     def check(self, columns: Named, target: Target) -> None:
         """Two classes."""
@@ -255,14 +298,7 @@ class RobustModel(StudyModel):
     def check(self, columns: Named, target: Target) -> None:
         """A number to predict, and clusters if they are wanted."""
         super().check(columns, target)
-        if self.errors not in (*HC, "cluster"):
-            raise InvalidInput(
-                f"errors of the model {self.name!r} must be {', '.join(HC)} or cluster, got {self.errors!r:.40}"
-            )
-        if bool(self.cluster) != (self.errors == "cluster"):
-            raise InvalidInput(
-                f"cluster of the model {self.name!r} must be said with errors = 'cluster', and only then"
-            )
+        check_errors(self.name, self.errors, self.cluster, (*HC, "cluster"))
         check_number(self.name, target)
 
 
@@ -319,6 +355,7 @@ class SurvivalModel(StudyModel):
 
     kind: ClassVar[str] = "survival"
     totals: ClassVar[tuple[str, ...]] = ("ends",)
+    needs_gram: ClassVar[bool] = False
     at_points: ClassVar[tuple[str, ...]] = ("survival",)
     points: ClassVar[int] = 1
 

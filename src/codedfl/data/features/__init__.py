@@ -14,11 +14,12 @@ from codedfl.data.features.feature_map import (
     feature_map_from_dict,
     register_feature_map,
 )
-from codedfl.data.features.frozen_encoder import ENCODERS_VARIABLE, FrozenEncoder
+from codedfl.data.features.frozen_encoder import FrozenEncoder
 from codedfl.data.features.linear import LinearFeatures
 from codedfl.data.features.principal import Principal, PrincipalFourierFeatures
 from codedfl.data.features.random_fourier import RandomFourierFeatures, default_gamma
 from codedfl.data.features.scattering import WaveletScattering
+from codedfl.data.onnx_session import ENCODERS_VARIABLE
 
 __all__ = [
     "ENCODERS_VARIABLE",

@@ -12,24 +12,21 @@ the first row.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from codedfl.checks import check_at_least, check_matrix, check_positive
 from codedfl.data.features.feature_map import PlainMap, register_kind
+from codedfl.data.onnx_session import open_session, run_session
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, Rows
 
-ENCODERS_VARIABLE = "CODEDFL_ENCODERS"
 _BLOCK = 256  # rows at a time: what an encoder of images holds of each row may be a thousand times the row
 _TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64}
 
@@ -62,41 +59,13 @@ class FrozenEncoder(PlainMap):
     @cached_property
     def _session(self) -> Any:
         """The session of onnxruntime, loaded when first used: counting features or answering updates needs none."""
-        try:
-            import onnxruntime  # an extra
-        except ImportError:
-            message = "onnxruntime must be installed for onnx features: pip install 'codedfl[encoder]'"
-            raise InvalidInput(message) from None
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1  # sums in the same order on every machine
-        options.log_severity_level = 4  # what is wrong is raised
-        # Weights beside the file would not be in its hash: there is nothing in this folder.
-        options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.devnull)
-        try:
-            session = onnxruntime.InferenceSession(self._content(), options, providers=["CPUExecutionProvider"])
-        except InvalidInput:
-            raise
-        except Exception as error:  # onnxruntime's have no base of their own
-            raise InvalidInput(f"the encoder must be one whole ONNX file, got an error: {_first_line(error)}") from None
+        session = open_session(self.encoder)
         self._check_inputs(session.get_inputs())
         return session
 
     def load(self) -> None:
         """Raises unless the file is on this machine and takes the columns; rows do the same when they come first."""
         _ = self._session
-
-    def _content(self) -> bytes:
-        folder = os.environ.get(ENCODERS_VARIABLE)
-        if not folder:
-            raise InvalidInput(f"{ENCODERS_VARIABLE} must name the folder that has {self.encoder}.onnx, got nothing")
-        path = Path(folder) / f"{self.encoder}.onnx"
-        if not path.is_file():
-            raise InvalidInput(f"the encoder must be in the folder {ENCODERS_VARIABLE}, got no {str(path)!r}")
-        content = path.read_bytes()
-        found = hashlib.sha256(content).hexdigest()
-        if found != self.encoder:
-            raise InvalidInput(f"the encoder must have the SHA-256 {self.encoder}, got {found}")
-        return content
 
     def _check_inputs(self, inputs: list[Any]) -> None:
         if len(inputs) != 1 or inputs[0].type not in _TYPES:
@@ -117,18 +86,7 @@ class FrozenEncoder(PlainMap):
         rows_as = X.astype(_TYPES[entry.type]).reshape(len(X), *entry.shape[1:])
         for start in range(0, len(X), _BLOCK):
             rows = rows_as[start : start + _BLOCK]
-            try:
-                found = np.asarray(session.run(None, {entry.name: rows})[0])
-            except Exception as error:
-                raise InvalidInput(f"the encoder must run on rows, got an error: {_first_line(error)}") from None
-            if found.size != len(rows) * self.n_features or found.shape[:1] != (len(rows),):
-                raise InvalidInput(
-                    f"the encoder must give {self.n_features} features per row, got shape {found.shape}"
-                    f" of {len(rows)} rows"
-                )
-            features[start : start + _BLOCK] = found.reshape(len(rows), -1)
-        if not np.isfinite(features).all():
-            raise InvalidInput("the encoder must give finite features, got other values")
+            features[start : start + _BLOCK] = run_session(session, [rows], self.n_features)
         beyond = int((np.abs(features) > self.bound).sum())
         if beyond:
             warnings.warn(
@@ -136,7 +94,3 @@ class FrozenEncoder(PlainMap):
                 stacklevel=2,
             )
         return np.clip(features, -self.bound, self.bound, out=features)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:200]

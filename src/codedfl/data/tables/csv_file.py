@@ -2,14 +2,17 @@
 
 By Python's own reader: a device then needs nothing heavy to read its rows, and messages can say what is wrong where.
 The separator is the one that the first line has most of. A column is numbers if every cell is one or empty; with the
-separator ";" a decimal comma counts too.
+separator ";" a decimal comma counts too, and what may be thousands then is refused: 1.971 may be two numbers. Text is
+UTF-8, or UTF-16 with its mark; other alphabets are refused, since the same bytes are other letters in each.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Collection, Iterator
 from itertools import islice
@@ -29,6 +32,7 @@ _NAN = dict.fromkeys(GAPS, "nan")
 
 # Rows parsed at a time: their text takes far more memory than their numbers.
 BLOCK = 4096
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+")
 MOST_INFLATION = 200  # a table that gzip packs more tightly is no table of data
 
 
@@ -40,7 +44,9 @@ def read_csv(path: Path) -> RawTable:
         mixed = {name for name, parts in zip(names, parts_of, strict=True) if _is_mixed(parts)}
         if mixed:  # numbers in one block and text in another: once more, for the text of the numbers
             names, blocks = _read(path, as_text=mixed)
-    except (UnicodeDecodeError, csv.Error, EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path.name} must be text in UTF-8, {_undecodable(path)}") from error
+    except (csv.Error, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InvalidInput(f"{path.name} must be separated text in UTF-8, got {error}") from error
     if not blocks:
         return RawTable(path.name, {name: np.empty(0) for name in names})
@@ -55,11 +61,44 @@ def _read(path: Path, as_text: Collection[str]) -> tuple[list[str], list[list[Ro
         stream.seek(0)
         lines = csv.reader(stream, delimiter=separator, strict=True, skipinitialspace=separator != "\t")
         names = _header(path, next(lines, []))
-        blocks = []
+        blocks: list[list[Rows]] = []
+        marks = _DecimalMarks()
         for rows in _blocks(path, lines, len(names)):
-            cells = zip(*rows, strict=True)
+            cells = list(zip(*rows, strict=True))
+            if separator == ";":
+                marks.see(names, cells, BLOCK * len(blocks))
             blocks.append([_column(one, name in as_text, separator) for name, one in zip(names, cells, strict=True)])
+    marks.check(path)
     return names, blocks
+
+
+class _DecimalMarks:
+    """Which mark the numbers of each column have; 1.971 has a point for thousands where others have a decimal comma."""
+
+    def __init__(self) -> None:
+        self.commas: set[str] = set()
+        self.points: set[str] = set()
+        self.thousands: dict[str, tuple[str, int]] = {}
+
+    def see(self, names: list[str], cells: list[tuple[str, ...]], before: int) -> None:
+        """Cells of each column; ``before``: rows that were seen already."""
+        for name, column in zip(names, cells, strict=True):
+            for row, cell in enumerate(column, before + 1):
+                if "." in cell and _THOUSANDS.fullmatch(cell.strip()):
+                    self.thousands.setdefault(name, (cell.strip(), row))
+                elif "." in cell and _is_number(cell):
+                    self.points.add(name)
+                elif "," in cell and _is_number(cell.replace(",", ".")):
+                    self.commas.add(name)
+
+    def check(self, path: Path) -> None:
+        """Refuse a cell that is one number with a decimal point, and another with a point for thousands."""
+        for name, (cell, row) in self.thousands.items():
+            if name in self.commas or (self.commas and name not in self.points):
+                raise InvalidInput(
+                    f"column {name!r} of {path.name} must have no points for thousands beside decimal commas, got"
+                    f" {cell!r} in row {row}: write {cell.replace('.', '')} or {cell.replace('.', ',')}, as it is meant"
+                )
 
 
 def _opened(path: Path) -> IO[str]:
@@ -71,8 +110,28 @@ def _opened(path: Path) -> IO[str]:
             raise InvalidInput(
                 f"{path.name} must unpack to at most {MOST_INFLATION} times its size, got more: unpack it first"
             )
-        return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
-    return path.open(newline="", encoding="utf-8-sig")
+        return io.TextIOWrapper(io.BytesIO(content), encoding=_encoding(content[:2]), newline="")
+    with path.open("rb") as raw:
+        encoding = _encoding(raw.read(2))
+    return path.open(newline="", encoding=encoding)
+
+
+def _encoding(start: bytes) -> str:
+    """UTF-16 begins with a mark of its own."""
+    return "utf-16" if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+
+
+def _undecodable(path: Path) -> str:
+    """The first byte that is no UTF-8, and where it is."""
+    opener = gzip.open if path.name.lower().endswith(".gz") else open
+    with opener(path, "rb") as raw:
+        for number, line in enumerate(raw, 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                byte = line[error.start]
+                return f"got the byte 0x{byte:02x} in line {number}, as Windows' cp1252 has: save it as CSV UTF-8"
+    return "got half a letter of UTF-16: save it as CSV UTF-8"
 
 
 def _header(path: Path, cells: list[str]) -> list[str]:

@@ -17,13 +17,17 @@ _READERS: dict[str, Callable[[Path], RawTable]] = {
     ".npz": read_npz,
 }
 ENDINGS = tuple(_READERS)
+_SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 
 
 def read_file(path: Path, empty: bool = False) -> RawTable:
     """The whole table of a file; one that has a header and no rows is refused unless it may be ``empty``."""
     ending = next((ending for ending in ENDINGS if path.name.lower().endswith(ending)), None)
     if ending is None:
-        raise InvalidInput(f"data file must end in .csv, .csv.gz, .tsv, .txt, .parquet or .npz, got {path.name!r}")
+        sheet = ": save its sheet as CSV UTF-8" if path.suffix.lower() in _SHEETS else ""
+        raise InvalidInput(
+            f"data file must end in .csv, .csv.gz, .tsv, .txt, .parquet or .npz, got {path.name!r}{sheet}"
+        )
     if not path.is_file():
         raise InvalidInput(f"data file must exist, got {str(path)!r}")
     table = _READERS[ending](path)
@@ -41,3 +45,9 @@ def table_files(folder: Path) -> dict[str, Path]:
     if len(found) < len(files):
         raise InvalidInput(f"tables must have one file per device, got several of one name in {str(folder)!r}")
     return found
+
+
+def no_tables(folder: Path) -> list[str]:
+    """Names of what else is in a folder of tables, and not read; hidden files are nobody's tables."""
+    others = (path.name for path in folder.iterdir() if not path.name.lower().endswith(ENDINGS))
+    return sorted(name for name in others if not name.startswith("."))

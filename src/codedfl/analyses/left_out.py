@@ -1,0 +1,96 @@
+"""Terms that were asked for and are in no model: what became of them, in words, so that none vanishes in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from codedfl.analyses.analysis import Totals
+from codedfl.contract.merging import Merged, merged_study
+from codedfl.contract.study import Study, StudyColumn, factors_of
+from codedfl.data.columns import CategoryColumn
+from codedfl.typing import JsonObject
+
+_FEW = "it varies in too few rows, or on too few devices"
+
+
+class LeftOut(NamedTuple):
+    """A column of the table, or one coefficient of it, that no model has, and why.
+
+    Examples
+    --------
+    >>> from codedfl.analyses.left_out import LeftOut
+    >>> LeftOut("ward = eye:age", "it is 0 in all rows").line
+    'left out: ward = eye:age, since it is 0 in all rows'
+    """
+
+    term: str
+    why: str
+
+    @property
+    def line(self) -> str:
+        """For people."""
+        return f"left out: {self.term}, since {self.why}"
+
+    def to_dict(self) -> JsonObject:
+        """For JSON."""
+        return self._asdict()
+
+
+def terms_left_out(
+    study: Study, merged: Merged, total: Sequence[int], columns: Collection[str] | None = None
+) -> tuple[LeftOut, ...]:
+    """Of the study as it was approved, in its order; what was merged into another level is no term by itself.
+
+    total: of ``gram``; without it only what merging left out is known. columns: those of one model; None are all.
+
+    Examples
+    --------
+    >>> from codedfl.analyses.left_out import terms_left_out
+    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
+    >>> from codedfl.data.columns import NumberColumn
+    >>> columns = tuple(StudyColumn(NumberColumn(name), (0.0, 9.0), 1.0) for name in ("age", "rare"))
+    >>> study = Study("stays", columns, NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, held_out=0.0)
+    >>> [one.term for one in terms_left_out(study, ((), (1,)), [])]
+    ['rare']
+    """
+    after = {one.column.name: one for one in merged_study(study, merged).columns}
+    there = after
+    if total and study.features == "linear":
+        part = Totals(study, (), merged, total).linear().without_empty()
+        there = {one.column.name: one for one in part.study.columns}
+    wanted = (one for one in study.columns if one.width and (columns is None or one.column.name in columns))
+    return tuple(
+        found
+        for one in wanted
+        for found in _of_column(study, one, after.get(one.column.name), there.get(one.column.name))
+    )
+
+
+def _of_column(
+    study: Study, asked: StudyColumn, after: StudyColumn | None, there: StudyColumn | None
+) -> Iterator[LeftOut]:
+    """``after``: merging; ``there``: what is left in the total."""
+    name, rare = asked.column.name, f"fewer than {study.smallest_cell} rows of a device"
+    if isinstance(asked.column, CategoryColumn):
+        if after is None or not after.width:
+            yield LeftOut(name, "fewer than two of its levels are in enough rows, and on enough devices")
+        elif there is None or not there.width:
+            yield LeftOut(name, f"all rows have one level: what {rare} have is told as a commoner one")
+        else:
+            yield from _levels(after, there, rare)
+    elif after is None or not after.width:
+        made = factors_of(asked)
+        yield LeftOut(name, f"{_FEW}{', or a level in it does' * any(one.level for one in made)}")
+    elif there is None or not there.width:
+        yield LeftOut(name, f"it is 0 in all rows: a product of levels that {rare} have is told as 0")
+
+
+def _levels(after: StudyColumn, there: StudyColumn, rare: str) -> Iterator[LeftOut]:
+    assert isinstance(after.column, CategoryColumn) and isinstance(there.column, CategoryColumn)
+    name, first = after.column.name, there.column.levels[0]
+    for level in after.column.levels:
+        if level not in there.column.levels:
+            yield LeftOut(f"{name} = {level}", f"no row has it: a level that {rare} have is told as a commoner one")
+    if first != after.column.levels[0]:
+        yield LeftOut(f"{name} = {first}", "the others are compared with it now")
