@@ -49,7 +49,7 @@ def show_ledger(
                 "pod": sorted(one.pod),
                 "rows": one.rows,
                 "held_out": one.held_out,
-                "contributions": [{"statistic": c.statistic, "run": c.run.hex(), "when": c.when} for c in given],
+                "contributions": [{"statistic": c.statistic, "argument": c.argument.hex(), "when": c.when} for c in given],
             }
         )
         when, counts = one.when[:16].replace("T", " "), (str(one.rows), str(len(given)))
@@ -58,8 +58,8 @@ def show_ledger(
     screen.show(shown)
     if ledger.contributions:
         screen.sentence(
-            "A contribution is recorded when this device joins a run, before anything leaves: also of a run that ended"
-            " without a total, or whose total left this device's pod out."
+            "A contribution is recorded before anything leaves: also of a run that ended without a sum, or whose sum"
+            " left this device's disclosure group out."
         )
     costs = [one.rho for one in ledger.approvals]
     total = None if None in costs else sum(cost for cost in costs if cost is not None)

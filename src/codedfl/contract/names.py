@@ -39,4 +39,4 @@ def plain_name(text: str, ending: str = "") -> str:
     """
     words = "".join(one if one.isprintable() else " " for one in text)
     words = _FORBIDDEN.sub("-", words.strip()).lstrip("-.$") or "unnamed"
-    return words.encode(errors="ignore")[: MAX_NAME - len(ending)].decode(errors="ignore") + ending
+    return words.encode(errors="ignore")[: MOST_BYTES - len(ending)].decode(errors="ignore") + ending

@@ -11,6 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
+from codedfl.contract.names import checked_name
 from codedfl.engines.pieces import Frame, Gone, Offered, Offers, Piece, Pull, Pulls, Whole, pack_frame, read_frame
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.logs import one_line
@@ -147,7 +148,7 @@ def serve(
     ``serve({terms.study: device.reply}, BrokerAddress.parse("mqtts://broker.example"), device.name)``: see
     ``codedfl join``.
     """
-    link = BrokerLink(address, topics.checked_name(name, "name"), MqttDevice.will(name))
+    link = BrokerLink(address, checked_name(name, "the device's name"), MqttDevice.will(name))
     device = MqttDevice(link, name, studies)
     link.open()
     try:
