@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import msgpack
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -97,24 +97,28 @@ def test_others_are_refused(study: Study, ask: Ask, message: str):
 
 
 def test_there_is_one_encoding():
-    fields = ["codedfl ask 2", "gram", [[], [], [1]], b"", ""]
-    assert Ask.decode(msgpack.packb(fields), LINEAR).merged == ((), (), (1,))
-    refused(msgpack.packb(fields) + b"\x00", LINEAR, "well-formed msgpack")
-    long_form = msgpack.packb(fields).replace(b"\x01", b"\xcc\x01")
+    fields = ["codedfl ask 4", "gram", 1, [[], [], [1]], b"", "", []]
+    encode = msgspec.msgpack.encode
+    assert Ask.decode(encode(fields), LINEAR).merged == ((), (), (1,))
+    refused(encode(fields) + b"\x00", LINEAR, "must have its fields")
+    long_form = encode(fields).replace(b"\x91\x01", b"\x91\xcc\x01")
     refused(long_form, LINEAR, "one way there is")
     for place, wrong in (
-        (0, "codedfl ask 1"),
+        (0, "codedfl ask 2"),
         (1, 3),
-        (2, [[], [], [True]]),
-        (2, [[], [], 1]),
-        (3, b"1234"),
-        (3, ""),
-        (4, "m"),
+        (2, 2),
+        (3, [[], [], [True]]),
+        (3, [[], [], 1]),
+        (4, b"1234"),
+        (4, 7),
+        (5, "m"),
+        (6, [1, 0]),
+        (6, [-1]),
     ):
         changed = [*fields[:place], wrong, *fields[place + 1 :]]
-        refused(msgpack.packb(changed), LINEAR, "must")
-    minus_zero = ["codedfl ask 2", "score", [], np.full(14, -0.0).tobytes(), ""]
-    refused(msgpack.packb(minus_zero), LINEAR, "one way there is")
+        refused(encode(changed), LINEAR, "must")
+    minus_zero = ["codedfl ask 4", "score", 1, [], np.full(14, -0.0).tobytes(), "", []]
+    refused(encode(minus_zero), LINEAR, "one way there is")
 
 
 @settings(max_examples=300, deadline=None)

@@ -49,7 +49,9 @@ def show_ledger(
                 "pod": sorted(one.pod),
                 "rows": one.rows,
                 "held_out": one.held_out,
-                "contributions": [{"statistic": c.statistic, "argument": c.argument.hex(), "when": c.when} for c in given],
+                "contributions": [
+                    {"statistic": c.statistic, "argument": c.argument.hex(), "when": c.when} for c in given
+                ],
             }
         )
         when, counts = one.when[:16].replace("T", " "), (str(one.rows), str(len(given)))
