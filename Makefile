@@ -136,7 +136,7 @@ installs: $(VENV)/.installed
 	$(BIN)/python -m experiments.installs
 
 nightly: test coverage browser dist installs hospitals federation-restart fleet survival faults liars fuzz attacks audit bench reproduce
-	$(BIN)/python -m pytest -n 2 -m nightly tests/run tests/study
+	$(BIN)/python -m pytest -n 2 -m nightly tests/run tests/study tests/spec
 
 clean:
 	rm -rf $(VENV) $(VENV)-audit $(VENV)-hospitals build dist results .coverage .pytest_cache .mypy_cache .ruff_cache

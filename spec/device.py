@@ -28,7 +28,7 @@ class Memory:
     arguments: int | None = None
     directions: int | None = None
     generation: tuple[int, bytes, int] = (-1, b"", 0)  # the newest: number, root (empty once it is over), not_after
-    pinned: dict[bytes, bytes] = field(default_factory=dict)  # by ask: digest of the bytes that were padded
+    pinned: dict[bytes, bytes] = field(default_factory=dict)  # by ask: what was padded, as a keyed digest
     asked: set[bytes] = field(default_factory=set)  # digests of e
     records: list[Any] = field(default_factory=list)  # who was in which sum
 
@@ -91,8 +91,7 @@ def keys_of(device: Device, common: Found, kind: str) -> Keys:
         assert kind == "enrol" and now < common["not_after"] <= now + 60 * 24 * 3600, "generation"
         number, root, not_after = common["generation"], device.random(32), common["not_after"]
         device.memory.generation = (number, root, not_after)
-    assert number == common["generation"] and root, "generation"
-    assert kind != "enrol" or common["not_after"] == not_after, "generation"
+    assert number == common["generation"] and root and common.get("not_after", not_after) == not_after, "generation"
     scope = (device.study.digest, number)
     private = secrets.derive(root, "device key", *scope)
     public = public_of(private)
@@ -154,9 +153,10 @@ def upload(device: Device, keys: Keys, common: Found, own: Found) -> Found:
     publics, words = [public for _, _, public, _ in own["role_keys"]], device.words[ask]
     plain = to_bytes(layout.bits, words)
     nonce = keyed_hash(keys.scope, keys.root, "nonce", label, plain)  # other bytes have other pads
-    assert memory.pinned.get(ask, sha256(plain)) == sha256(plain), "rows"  # two versions could be subtracted
+    pinned = secrets.derive(device.secret, "pinned", label, sha256(plain))  # keyed: a thief cannot try numbers
+    assert memory.pinned.get(ask, pinned) == pinned, "rows"  # two versions could be subtracted
     assert ask in memory.pinned or memory.arguments is None or len(memory.pinned) < memory.arguments, "budget"
-    memory.pinned[ask] = sha256(plain)
+    memory.pinned[ask] = pinned
     for role, public in enumerate(publics):
         key = secrets.pad_key(secrets.shared(keys.private, public), role, owner, public, label, nonce)
         words = add(words, secrets.pad(key, layout.bits, 0, len(words)))

@@ -19,6 +19,7 @@ from spec import device as of_spec
 from spec import numbers
 
 NOW = 1_800_000_000.0
+Rows = tuple[list[int], list[list[int]]]
 
 
 def secret(label: str) -> bytes:
@@ -40,6 +41,7 @@ class Federation:
     holders: int | None = None
     fixed: dict[bytes, set[int]] = field(default_factory=dict)
     most: int | None = None  # of arguments, and of directions
+    drawn: dict[tuple[str, bytes], Rows] = field(default_factory=dict)
 
     @property
     def terms(self) -> Terms:
@@ -55,8 +57,13 @@ class Federation:
         layouts = {ask: spec_layout(layout) for ask, layout in self.layouts.items()}
         return Study(secret("study"), SERVER.public, keys, groups, self.z, 2, self.holders, layouts, self.fixed)
 
-    def rows(self, name: str, ask: bytes) -> tuple[list[int], list[list[int]]]:
+    def rows(self, name: str, ask: bytes) -> Rows:
         """A vector and a symmetric matrix."""
+        if (name, ask) not in self.drawn:
+            self.drawn[name, ask] = self._rows(name, ask)
+        return self.drawn[name, ask]
+
+    def _rows(self, name: str, ask: bytes) -> Rows:
         layout, drawn = self.layouts[ask], random.Random(f"{name} {ask.hex()}")
         most = max(1, layout.limit // 20)
         matrix = [[0] * layout.size for _ in range(layout.size)]

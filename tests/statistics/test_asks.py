@@ -186,11 +186,10 @@ def test_names_are_new_and_known():
         statistic_of(LINEAR, Ask("mean"))
 
 
-def test_products_are_no_vector():
+def test_products_are_a_vector_with_a_matrix_behind_it():
     products: Statistic = Products(KERNEL, principal())
-    assert products.length == 9
-    assert products.recipe.n_features == 9
+    assert products.length == 10  # X'Y of nine features, and how many rows
+    layout = products.layout(5)
+    assert (layout.size, layout.columns, layout.vector_words) == (9, 1, 10)
     with pytest.raises(InvalidInput, match=r"^products must be answered epoch by epoch"):
         products.vector(None)
-    with pytest.raises(InvalidInput, match=r"^products must be bounded by the parameters of their run"):
-        _ = products.limit

@@ -1,0 +1,125 @@
+"""The device in JavaScript (examples/javascript): it passes the vectors, and takes part beside the package's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from experiments.code_lines import ROOT
+from mixed import SERVER, Federation, OfPackage, secret
+
+from codedfl.engines.in_process import InProcess
+from codedfl.sum.layout import Layout
+from codedfl.sum.session import Session
+from spec import make_vectors
+
+FOLDER = ROOT / "examples" / "javascript"
+COUNTS, SUMS, GRAM = b"counts", b"sums", b"gram"
+LAYOUTS = {
+    COUNTS: Layout.of_vector(4, 1000, certified=True),
+    SUMS: Layout.of_vector(3, 2**75),
+    GRAM: Layout(48, 1, 2, 10**6, size=300, columns=2, room=10**4),
+}
+FEDERATION = Federation({0: ["a", "b", "c"], 1: ["d", "e", "é"]}, 1, LAYOUTS, key_only=("k",))
+NODE = shutil.which("node") or ""
+
+pytestmark = pytest.mark.skipif(not NODE, reason="Node is not installed")
+
+
+class InJavascript:
+    """A device in a process of its own, on two pipes; killed before every request but a few, if it is to be."""
+
+    def __init__(self, name: str, folder: Path, *, killed: bool) -> None:
+        self._terms, self._memory = folder / f"{name}.json", folder / f"{name} memory.json"
+        rows = {
+            ask.hex(): {"vector": [*map(str, vector)], "matrix": [[*map(str, row)] for row in matrix]}
+            for ask, (vector, matrix) in ((ask, FEDERATION.rows(name, ask)) for ask in LAYOUTS)
+        }
+        given = {"name": name, "secret": secret(name).hex(), "arguments": None, "directions": 2}
+        study = make_vectors.as_json(FEDERATION.study)
+        self._terms.write_text(json.dumps({**given, "rows": {} if name == "k" else rows, "study": study}))
+        self._killed, self._asked = killed, 0
+        self._begin()
+
+    def _begin(self) -> None:
+        command = [NODE, str(FOLDER / "serve.mjs"), str(self._terms), str(self._memory)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def reply(self, request: bytes) -> bytes:
+        self._asked += 1
+        if self._killed and self._asked % 3:
+            self.end()
+            self._begin()
+        self._process.stdin.write(len(request).to_bytes(4, "big") + request)
+        self._process.stdin.flush()
+        return self._process.stdout.read(int.from_bytes(self._process.stdout.read(4), "big"))
+
+
+@pytest.fixture
+def devices(tmp_path: Path) -> Iterator[Callable[..., dict[str, Callable[[bytes], bytes]]]]:
+    begun: list[InJavascript] = []
+
+    def make(in_javascript: str, *, killed: bool = False) -> dict[str, Callable[[bytes], bytes]]:
+        found: dict[str, Callable[[bytes], bytes]] = {}
+        for name in FEDERATION.terms.by_name:
+            found[name] = FEDERATION.package_device(name, time.time).reply
+        for name in in_javascript:
+            begun.append(InJavascript(name, tmp_path, killed=killed))
+            found[name] = begun[-1].reply
+        return found
+
+    yield make
+    for one in begun:
+        one.end()
+
+
+def test_it_passes_the_vectors() -> None:
+    command = [NODE, str(FOLDER / "vectors.mjs"), str(ROOT / "spec" / "vectors")]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert made.returncode == 0, made.stderr
+    assert {line.partition(":")[0] for line in made.stdout.splitlines()} == set(make_vectors.PARTS)
+
+
+def test_it_needs_no_package() -> None:
+    assert "dependencies" not in json.loads((FOLDER / "package.json").read_text(encoding="utf-8"))
+    names = {path.name for path in FOLDER.glob("*.mjs")}
+    for name in names:
+        lines = (FOLDER / name).read_text(encoding="utf-8").splitlines()
+        sources = [line.rpartition("from ")[2].strip("';") for line in lines if " from '" in line]
+        assert all(one.startswith("node:") or one.removeprefix("./") in names for one in sources)
+
+
+@pytest.mark.parametrize(
+    ("in_javascript", "killed"),
+    [("ad", False), ("bé", True), pytest.param("abcdeék", False, marks=pytest.mark.nightly)],
+)
+def test_sums_are_those_of_plain_integers(
+    devices: Callable[..., dict[str, Callable[[bytes], bytes]]], in_javascript: str, killed: bool
+) -> None:
+    """Owners, holders, drawers, and one that helps with its key alone; some killed between requests."""
+    asks = Session(
+        InProcess(devices(in_javascript, killed=killed)), OfPackage(FEDERATION), SERVER, wall=time.time, row_blocks=2
+    )
+    owners = sorted(FEDERATION.terms.owners)
+    assert asks.sum(SUMS) == FEDERATION.expected(SUMS, owners)
+    assert asks.sum(GRAM) == FEDERATION.expected(GRAM, owners)
+    total = sum(np.array(FEDERATION.rows(name, GRAM)[1]) for name in owners)
+    for step in (1, -3):
+        e = np.array([[step * (i % 5), i % 3 - 1] for i in range(300)])
+        assert np.array_equal(asks.product(GRAM, e), total @ e)
+    certified = asks.certified(COUNTS)
+    certified.check(FEDERATION.terms)
+    assert LAYOUTS[COUNTS].numbers_of(LAYOUTS[COUNTS].from_bytes(certified.numbers, 4)) == FEDERATION.expected(
+        COUNTS, owners
+    )
+    asks.close()
