@@ -14,7 +14,7 @@ from clinics import AGE, DAYS, NAMES, ROSTER, STUDY, K, agreed, identity, joined
 
 from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.ledger import Approval, Ledger, most_different
+from codedfl.contract.ledger import Approval, most_different
 from codedfl.contract.models import LogisticModel, SurvivalModel
 from codedfl.contract.policy import Policy
 from codedfl.contract.roster import Roster
@@ -47,11 +47,11 @@ def approved(folder: DeviceFolder, study: Study = CONTRACT, columns: Any = BASE,
 
 def refusal(folder: DeviceFolder, study: Study = CONTRACT, columns: Any = BASE, **options: Any) -> str:
     with folder.ledger() as ledger:
-        before = ledger.encode()
+        before = ledger.approvals, ledger.contributions
     with pytest.raises(InvalidInput) as raised:
         approved(folder, study, columns, **options)
     with folder.ledger() as ledger:
-        assert ledger.encode() == before, "a refusal records nothing"
+        assert (ledger.approvals, ledger.contributions) == before, "a refusal records nothing"
     return str(raised.value)
 
 
@@ -289,10 +289,17 @@ def test_questions_are_remembered_over_all_runs(folder: DeviceFolder):
 
 def test_a_ledger_comes_back_from_the_disk(folder: DeviceFolder):
     approved(folder)
-    with folder.ledger(with_rows=True) as ledger:
-        ledger.contribute(CONTRACT, Ask("cells"), b"run", "now")
-        again = Ledger.decode(ledger.encode(), ledger.rows)
-    assert (again.approvals, again.contributions) == (ledger.approvals, ledger.contributions)
+    with folder.ledger() as ledger:
+        assert ledger.contribute(CONTRACT, Ask("cells"), b"pinned", "now") == ""
+        kept = list(ledger.approvals), list(ledger.contributions)
+    with DeviceFolder(folder.path).ledger() as again:
+        assert (again.approvals, again.contributions) == kept
+        assert again.contribute(CONTRACT, Ask("cells"), b"pinned", "later") == ""
+        assert again.contribute(CONTRACT, Ask("cells"), b"other", "later").startswith(
+            "a statistic must have the numbers"
+        )
+    with folder.ledger() as ledger:
+        assert ledger.contributions == kept[1]
     with suppress(RuntimeError), folder.ledger() as ledger:
         ledger.contribute(CONTRACT, Ask("gram"), b"run", "now")
         raise RuntimeError
@@ -303,8 +310,12 @@ def test_a_ledger_comes_back_from_the_disk(folder: DeviceFolder):
         refusal(folder, replace(CONTRACT, edition=2))
         == "the rows' tags of every approval must be there, got none of 'stay'"
     )
-    (folder.path / "ledger").write_bytes(b"x")
-    with pytest.raises(InvalidInput, match=r"^the ledger must be as it was saved, got something else"), folder.ledger():
+    folder.base.close()
+    (folder.path / "ledger.sqlite").write_bytes(b"x" * 4096)
+    with (
+        pytest.raises(InvalidInput, match=r"^the ledger must be readable, got a damaged"),
+        DeviceFolder(folder.path).ledger(),
+    ):
         pass
 
 

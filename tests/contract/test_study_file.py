@@ -149,12 +149,12 @@ def test_the_digest_is_that_of_the_meaning():
          "max_rows_per_device must be at most max_rows (1000), got 3000"),
         ("max_rows = 1000", "max_rows = 1000\nleast_rows = 9", "least_rows must be at least 10, got 9"),
         ("max_rows = 1000", "max_rows = 1000\nedition = 2", "[protection] must hold only colluders, holders,"
-         " least_participants, least_rows, max_rows, max_rows_per_device, points, roster, row_blocks, server_key,"
-         " smallest_cell, got 'edition'"),
+         " least_participants, least_rows, max_rows, max_rows_per_device, number_bits, points, roster, row_blocks,"
+         " server_key, smallest_cell, spare_replies, got 'edition'"),
         ("max_rows = 1000", 'max_rows = 1000\nroster = "ab"', "roster must be 64 hexadecimal digits, got 'ab'"),
         ("max_rows = 1000", 'max_rows = 1000\nscheme = "role-keys"', "[protection] must hold only colluders, holders,"
-         " least_participants, least_rows, max_rows, max_rows_per_device, points, roster, row_blocks, server_key,"
-         " smallest_cell, got 'scheme'"),
+         " least_participants, least_rows, max_rows, max_rows_per_device, number_bits, points, roster, row_blocks,"
+         " server_key, smallest_cell, spare_replies, got 'scheme'"),
         ("step = 1", "step = 1e-5\n", "steps of column 'age' must leave room for 9000000000000 rows, got 11000000: take"
          " a coarser step, a narrower range, or fewer max_rows"),
         ('name = "days"', 'name = "age"', "the target must not be a column too, got 'age'"),

@@ -5,31 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from codedfl.protocol.events import Event
-from codedfl.protocol.server_events import (
-    Answered,
-    AnsweredLate,
+from codedfl.report.event_log import EVENTS_FILE, Begun, Connected, Disconnected, EpochScored, EventLog, Finished
+from codedfl.sum.events import (
     DeviceState,
-    LiarFound,
+    Event,
     Listed,
     Members,
-    NamedPart,
+    Part,
     PhaseBegun,
-)
-from codedfl.run.event_log import (
-    EVENTS_FILE,
-    Begun,
-    Connected,
-    Disconnected,
-    EpochScored,
-    EventLog,
-    Finished,
-    StageBegun,
-    Uploaded,
+    Replied,
+    RepliedLate,
+    SumBegun,
+    UploadTaken,
+    WrongReply,
 )
 
 NAMES = tuple(f"clinic-{i}" for i in range(1, 6))
-ROLES = (NamedPart(("clinic-1", "clinic-3", "clinic-5"), 1), NamedPart(("clinic-2", "clinic-4"), 1))
+ROLES = (Part(("clinic-1", "clinic-3", "clinic-5"), 1), Part(("clinic-2", "clinic-4"), 1))
 SCORES = (0.5, 0.7, 0.8, 0.84, 0.86, 0.87)
 
 
@@ -65,34 +57,34 @@ class GrowingRun:
         self.tell(Members(NAMES, "role", ROLES))
         for name in NAMES:
             self.tell(Connected(name))
-            self.tell(Uploaded(name, 5000))
+            self.tell(UploadTaken(name, 5000))
             self.tell(DeviceState(name, "ready"))
         self.tell(Disconnected("clinic-4"))
         self.tell(PhaseBegun("training"))
 
     def exchange(self, stage: str, listed: tuple[str, ...]) -> None:
         """One total of a study, over the rows of those listed."""
-        self.tell(StageBegun(stage))
+        self.tell(SumBegun(stage))
         self.tell(Members(NAMES, "role", ROLES))
         for name in NAMES:
             self.tell(Connected(name))
-            self.tell(Uploaded(name, 5000))
+            self.tell(UploadTaken(name, 5000))
             self.tell(DeviceState(name, "shared"))
         self.tell(Listed(listed))
-        self.tell(Answered("clinic-1", 1, 300))
-        self.tell(AnsweredLate("clinic-2", 1, 300))
+        self.tell(Replied("clinic-1", 1, 300))
+        self.tell(RepliedLate("clinic-2", 1, 300))
 
     def train(self, epochs: int = 1) -> None:
         for _ in range(epochs):
             self._epoch += 1
             epoch = self._epoch
             if epoch > 1:
-                self.tell(AnsweredLate("clinic-3", epoch, 300))
-            self.tell(Answered("clinic-1", epoch, 300))
+                self.tell(RepliedLate("clinic-3", epoch, 300))
+            self.tell(Replied("clinic-1", epoch, 300))
             if epoch == 2:
-                self.tell(Answered("clinic-5", epoch, 300))
-                self.tell(LiarFound("clinic-5", epoch))
-            self.tell(Answered("clinic-2", epoch, 300))
+                self.tell(Replied("clinic-5", epoch, 300))
+                self.tell(WrongReply("clinic-5", epoch))
+            self.tell(Replied("clinic-2", epoch, 300))
             self.tell(EpochScored(epoch, 2, SCORES[epoch - 1], 25_000 + 900 * epoch, 1500 * epoch), after=0.5)
 
     def finish(self, outcome: str = "complete") -> None:

@@ -13,20 +13,22 @@ from growing_run import NewRun
 from page_reader import Page
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol.events import Event
-from codedfl.protocol.server_events import (
-    Answered,
-    AnsweredLate,
-    DeviceState,
-    Listed,
-    Members,
-    NamedPart,
-    PhaseBegun,
-)
+from codedfl.report.event_log import EVENTS_FILE, Begun, EpochScored, EventLog, Scored, read_event
 from codedfl.report.run_page import kept_page, live_page, write_run_page
 from codedfl.report.run_state import MOST_CURVE_POINTS, RunState
 from codedfl.report.watch_server import WatchServer
-from codedfl.run.event_log import EVENTS_FILE, Begun, EpochScored, EventLog, Scored, StageBegun, Uploaded, read_event
+from codedfl.sum.events import (
+    DeviceState,
+    Event,
+    Listed,
+    Members,
+    Part,
+    PhaseBegun,
+    Replied,
+    RepliedLate,
+    SumBegun,
+    UploadTaken,
+)
 
 
 def test_a_run_folded_while_it_goes_on(tmp_path: Path, new_run: NewRun):
@@ -77,10 +79,10 @@ def test_a_resumed_run_and_another_one_in_the_same_folder(tmp_path: Path, new_ru
 
 def test_the_stages_of_a_study_are_told_apart(tmp_path: Path, new_run: NewRun):
     run = new_run()
-    run.tell(StageBegun("cells"))
-    run.tell(Members(("clinic-1",), "group", (NamedPart(("clinic-1",), 1),)))
-    run.tell(Answered("clinic-1", 1, 50))
-    run.tell(StageBegun("products"))
+    run.tell(SumBegun("cells"))
+    run.tell(Members(("clinic-1",), "group", (Part(("clinic-1",), 1),)))
+    run.tell(Replied("clinic-1", 1, 50))
+    run.tell(SumBegun("products"))
     run.share()
     run.train(2)
     state = RunState(tmp_path)
@@ -88,12 +90,12 @@ def test_the_stages_of_a_study_are_told_apart(tmp_path: Path, new_run: NewRun):
     lanes = {device.name: (device.lane, device.in_time, device.bytes) for device in view.devices}
     assert lanes["clinic-1"] == ("tt.", 2, 5650) and len(view.parts) == 2
     assert (view.stage, view.directions) == ("products", 2)
-    run.tell(StageBegun("gram"))
-    run.tell(Answered("clinic-2", 1, 50))
+    run.tell(SumBegun("gram"))
+    run.tell(Replied("clinic-2", 1, 50))
     view = state.look()
     assert {device.name: device.in_time for device in view.devices}["clinic-2"] == 2
     assert (view.stage, view.directions) == ("gram", 40), "the server learns the whole total of X'X"
-    run.tell(StageBegun("score"))
+    run.tell(SumBegun("score"))
     assert (view.score, view.scored_rows) == (0.7, 0), "of the last epoch, until the devices have scored the model"
     run.tell(Scored(0.75, 86))
     assert (state.look().score, view.scored_rows) == (0.75, 86)
@@ -117,18 +119,18 @@ def test_whose_rows_are_in_the_model_is_said(tmp_path: Path, new_run: NewRun):
 def test_a_device_in_the_total_has_uploaded_and_all_bytes_are_accounted_for(tmp_path: Path, new_run: NewRun):
     """Training may begin before a device's upload is reported: it was listed, so the upload is there."""
     run = new_run()
-    run.tell(Members(("clinic-1", "clinic-2", "clinic-3"), "role", (NamedPart(("clinic-1",), 1),)))
+    run.tell(Members(("clinic-1", "clinic-2", "clinic-3"), "role", (Part(("clinic-1",), 1),)))
     run.tell(Listed(("clinic-1", "clinic-2")))
-    run.tell(Uploaded("clinic-1", 5000))
+    run.tell(UploadTaken("clinic-1", 5000))
     run.tell(DeviceState("clinic-1", "ready"))
     view = RunState(tmp_path).look()
     assert (view.received, view.unattributed) == (5000, 0), "at least what the devices are known to have sent"
     run.tell(PhaseBegun("training"))
-    run.tell(Answered("clinic-1", 1, 300))
+    run.tell(Replied("clinic-1", 1, 300))
     run.tell(EpochScored(1, 1, 0.5, 12_000, 900))
     view = RunState(tmp_path).look()
     found = [(one.state, one.in_total, one.bytes) for one in view.devices]
-    assert found == [("ready", True, 5300), ("shared", True, 0), ("waiting", False, 0)]
+    assert found == [("ready", True, 5300), ("uploaded", True, 0), ("waiting", False, 0)]
     assert view.unattributed == 6700
     assert sum(one.bytes for one in view.devices) + view.unattributed == view.received == 12_000
 
@@ -245,8 +247,8 @@ def test_events_are_read_as_they_were_told(tmp_path: Path):
     log = EventLog(path, "virtual", 0.0, anew=True)
     told = [
         Begun("stays", "role-keys", "cg", 9, None, "accuracy", 40, 2, False, "the total only", (0, 0, 3)),
-        Members(("a", "b"), "group", (NamedPart(("a",), 1), NamedPart(("b",), 1))),
-        AnsweredLate("a", 2, 300),
+        Members(("a", "b"), "group", (Part(("a",), 1), Part(("b",), 1))),
+        RepliedLate("a", 2, 300),
         EpochScored(1, 2, None, 10, 20),
     ]
     for number, event in enumerate(told):

@@ -12,7 +12,7 @@ from codedfl.solve.training import Training
 from codedfl.statistics.products import Products
 from codedfl.statistics.statistic import Ask, statistic_of
 from codedfl.statistics.study_sums import StudySums
-from codedfl.sum.events import Event, Members, Part, SumBegun
+from codedfl.sum.events import Event, Members, Part, PhaseBegun, SumBegun
 from codedfl.sum.session import Session
 from codedfl.sum.store import Store
 from codedfl.typing import Floats
@@ -51,6 +51,7 @@ class StudyTotals:
         self._tell(SumBegun(ask.statistic))
         parts = tuple(Part(terms.holders_of(role), 1) for role in range(terms.colluders + 1))
         self._tell(Members(tuple(terms.by_name), "role", parts))
+        self._tell(PhaseBegun("sharing"))
         statistic = statistic_of(self._sums.study, ask)
         numbers = self._session.sum(asked, lambda here: self.objection(ask, here))
         self.owners[ask.statistic] = sorted(self._session.members()[asked])
@@ -79,6 +80,7 @@ class StudyTotals:
             noise=None if study.noise is None else NoiseLevel.of(scales),
         )
         shape = (recipe.n_features, recipe.n_outputs)
+        self._tell(PhaseBegun("training"))
         training = Training(self._session, self._store, asked, scales, shape, self._on_epoch)
         return training.model(solver, numbers, None if study.noise is None else study.max_rows)
 

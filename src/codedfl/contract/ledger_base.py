@@ -56,10 +56,10 @@ class LedgerBase:
         if self._open is None:
             path = self._made()
             base = sqlite3.connect(path, timeout=30.0, isolation_level=None, check_same_thread=False)
+            self._check_format(base)
             # Invariant: a reply leaves after its transaction is on the disk, and a deleted root is overwritten.
             for pragma in ("journal_mode = TRUNCATE", "synchronous = FULL", "secure_delete = ON"):
                 base.execute(f"PRAGMA {pragma}")
-            self._check_format(base)
             base.executescript(_TABLES)
             base.execute(f"PRAGMA user_version = {_FORMAT}")
             self._open = base

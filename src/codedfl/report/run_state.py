@@ -28,6 +28,7 @@ from codedfl.sum.events import (
     Listed,
     Members,
     OfDevice,
+    PhaseBegun,
     Replied,
     RepliedLate,
     SumBegun,
@@ -193,6 +194,8 @@ class RunState:
             case Listed(names) if view.stage in ("", "gram", "products"):  # what the model is made of
                 for name in {*names, *self._devices}:
                     self._list(self._devices.setdefault(name, DeviceLane(name)), name in names)
+            case PhaseBegun(phase):
+                view.phase = phase
             case EpochScored():
                 self._end_epoch(event)
             case Scored():
@@ -219,7 +222,6 @@ class RunState:
                 device.lied, lane[event.epoch] = event.epoch, LIED
             case UploadTaken() | Replied() | RepliedLate():
                 device.bytes += event.bytes
-                self._view.phase = "sharing" if isinstance(event, UploadTaken) else "training"
         if isinstance(event, Replied) and self._in_training:
             device.in_time += 1
             lane[event.epoch] = IN_TIME

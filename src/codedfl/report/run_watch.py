@@ -26,7 +26,7 @@ from codedfl.report.event_log import (
     Scored,
 )
 from codedfl.statistics.study_sums import StudySums
-from codedfl.sum.events import DeviceState, Event, Replied, RepliedLate, SumBegun, UploadTaken
+from codedfl.sum.events import DeviceState, Event, PhaseBegun, Replied, RepliedLate, SumBegun, UploadTaken
 
 _EPOCHS_TO_JUDGE_BY = 5
 
@@ -136,6 +136,7 @@ class RunWatch:
             self._note(EpochScored(epoch, self.answers.get(epoch, 0), score, self._received, self._sent))
 
     def finished(self, outcome: str) -> None:
+        self._note(PhaseBegun("finished"))
         self._note(Finished(outcome, self._received, self._sent))
         self.close()
 

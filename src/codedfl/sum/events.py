@@ -76,6 +76,14 @@ class SumBegun(Event):
 
 
 @dataclass(frozen=True)
+class PhaseBegun(Event):
+    """gathering, sharing (owners upload), training (products are asked for), finished."""
+
+    event: ClassVar[str] = "phase"
+    phase: str
+
+
+@dataclass(frozen=True)
 class EpochStarted(Event):
     """Products with an e are asked for."""
 
