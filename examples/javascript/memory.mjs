@@ -33,14 +33,15 @@ export class Memory {
     this.write();
   }
 
-  /** Pin what was padded for an ask, of which there may be so many. */
-  contribute(ask, digest, most) {
+  /** Pin what was padded for an ask; of those that are counted together there may be so many. */
+  contribute(ask, digest, counted, most) {
     const { pinned } = this.state;
     const before = Object.hasOwn(pinned, hex(ask));
-    must(!before || pinned[hex(ask)] === hex(digest), 'rows');
-    must(before || most === null || Object.keys(pinned).length < most, 'budget');
+    must(!before || pinned[hex(ask)][0] === hex(digest), 'rows');
+    const alike = Object.values(pinned).filter(([, one]) => one === counted);
+    must(before || most === null || alike.length < most, 'budget');
     if (before) return;
-    pinned[hex(ask)] = hex(digest);
+    pinned[hex(ask)] = [hex(digest), counted];
     this.write();
   }
 
