@@ -25,7 +25,7 @@ from codedfl.analyses.study_plan import StudyRun
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.study import Study
 from codedfl.engine.calls import Step
-from codedfl.engine.membership import Membership
+from codedfl.device.membership import Membership
 from codedfl.engine.resident_host import ResidentHost
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.daemon import DeviceDaemon

@@ -23,7 +23,7 @@ from codedfl.contract.study import Study
 from codedfl.contract.toml_file import FORMAT, load_study
 from codedfl.data.partition import at_random
 from codedfl.data.tables import RawTable, as_raw_table
-from codedfl.engine.keys import DEVICE_KEY, load_identity
+from codedfl.crypto.key_files import DEVICE_KEY, load_identity
 from codedfl.run.rehearsal import Rehearsal, Rehearsed, rehearse
 from codedfl_lab import datasets
 

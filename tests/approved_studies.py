@@ -27,8 +27,8 @@ from codedfl.crypto.sealed import Identity
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.engine.device_host import DeviceHost
-from codedfl.engine.keys import DEVICE_KEY
-from codedfl.engine.membership import Membership
+from codedfl.crypto.key_files import DEVICE_KEY
+from codedfl.device.membership import Membership
 from codedfl.privacy.budget import Budget
 from codedfl.private_files import make_private_folder, write_private
 from codedfl.run.rehearsal import Rehearsed, rehearsal_key, rehearse

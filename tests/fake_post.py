@@ -10,7 +10,7 @@ from typing import Any
 from codedfl.engine.calls import Call, Failed, Reply, Step
 from codedfl.engine.conductor import Conductor, Patience
 from codedfl.engine.device_host import DeviceHost
-from codedfl.engine.keys import load_identity
+from codedfl.crypto.key_files import load_identity
 from codedfl.engine.letters import Letter, Parcel
 from codedfl.engine.state_folder import StateFolder
 from codedfl.protocol.messages import Kind, Message, Update

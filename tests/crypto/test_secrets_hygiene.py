@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from codedfl.crypto.sealed import Identity
-from codedfl.engine.keys import load_identity
+from codedfl.crypto.key_files import load_identity
 from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import CodedFLError
 from codedfl.protocol.device import Device

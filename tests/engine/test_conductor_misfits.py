@@ -14,7 +14,7 @@ from codedfl.engine.calls import Call, Refused, Reply
 from codedfl.engine.conductor import Patience
 from codedfl.engine.device_host import DeviceHost
 from codedfl.engine.directory import MOST_REFUSALS
-from codedfl.engine.keys import load_identity
+from codedfl.crypto.key_files import load_identity
 from codedfl.errors import NotEnoughDevices
 from codedfl.protocol.messages import VERSION
 from codedfl.protocol.terms import DOES_NOT_TAKE_PART

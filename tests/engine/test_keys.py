@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
 from codedfl.crypto.sealed import Identity
-from codedfl.engine.certificates import make_certificate, make_node_key
-from codedfl.engine.keys import load_identity
+from codedfl.flower.certificates import make_certificate, make_node_key
+from codedfl.crypto.key_files import load_identity
 from codedfl.errors import InvalidInput
 from codedfl.private_files import make_private_folder, write_private
 from wording import exactly
@@ -50,11 +50,11 @@ def test_of_two_processes_that_make_a_key_file_the_first_wins(tmp_path: Path, mo
     others: list[Identity] = []
 
     def write_after_another(candidate: Path, pieces: Any) -> None:
-        monkeypatch.setattr("codedfl.engine.keys.write_private", write)
+        monkeypatch.setattr("codedfl.crypto.key_files.write_private", write)
         others.append(load_identity(path))
         write(candidate, pieces)
 
-    monkeypatch.setattr("codedfl.engine.keys.write_private", write_after_another)
+    monkeypatch.setattr("codedfl.crypto.key_files.write_private", write_after_another)
     assert load_identity(path).public == others[0].public
     assert [entry.name for entry in path.parent.iterdir()] == ["device.key"]
 

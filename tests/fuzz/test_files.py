@@ -30,7 +30,7 @@ from codedfl.contract.toml_file import load_study, parse_study
 from codedfl.data.columns import Columns
 from codedfl.data.model import TrainedModel
 from codedfl.data.tables import read_file
-from codedfl.engine.keys import load_identity
+from codedfl.crypto.key_files import load_identity
 from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import InvalidInput
 from codedfl_lab.datasets.idx import read_idx

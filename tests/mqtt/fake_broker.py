@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from codedfl.engine.conductor import Conductor, Patience
-from codedfl.engine.keys import load_identity
+from codedfl.crypto.key_files import load_identity
 from codedfl.engine.resident_host import ResidentHost
 from codedfl.engine.state_journal import StateJournal
 from codedfl.mqtt.daemon import DeviceDaemon

@@ -19,7 +19,7 @@ from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.words import explain
 from codedfl.crypto.sealed import Identity, fingerprint
 from codedfl.engine.approved_party import ApprovedParty
-from codedfl.engine.keys import DEVICE_KEY, load_identity
+from codedfl.crypto.key_files import DEVICE_KEY, load_identity
 from codedfl.engine.resident_host import ResidentHost
 from codedfl.engine.study_run import RESULT_FILE
 from codedfl.errors import InvalidInput, NotEnoughDevices

@@ -15,12 +15,12 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from codedfl.engine.calls import Call, Failed, Post, Refused, Reply, Step
-from codedfl.engine.config import setting
 from codedfl.engine.directory import Clock, Contact, Directory
 from codedfl.engine.letters import Letter, Parcel
 from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import CodedFLError, InvalidInput, MessageRefused, NotEnoughDevices
+from codedfl.flower.config import setting
 from codedfl.logs import one_line
 from codedfl.protocol.events import Event, Outgoing, Turn
 from codedfl.protocol.messages import Kind

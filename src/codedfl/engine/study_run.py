@@ -20,11 +20,11 @@ from codedfl.analyses.study_plan import StudyRun, too_few
 from codedfl.contract.roster import Roster
 from codedfl.contract.study import Study
 from codedfl.contract.words import absences
+from codedfl.crypto.key_files import load_identity
 from codedfl.crypto.sealed import Identity
 from codedfl.engine.calls import Post
 from codedfl.engine.conductor import Conductor, Patience
 from codedfl.engine.directory import Clock
-from codedfl.engine.keys import load_identity
 from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.state_folder import SHELVED_BYTES, StateFolder
 from codedfl.engine.state_journal import StateJournal

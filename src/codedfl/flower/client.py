@@ -15,11 +15,11 @@ from flwr.clientapp.typing import Mod
 
 from codedfl.contract.names import checked_name
 from codedfl.contract.toml_file import load_study
+from codedfl.device.membership import Membership
 from codedfl.engine.calls import Refused
-from codedfl.engine.config import setting
 from codedfl.engine.device_host import DeviceHost
-from codedfl.engine.membership import Membership
 from codedfl.errors import InvalidInput, MessageRefused
+from codedfl.flower.config import setting
 from codedfl.flower.records import KINDS, read_call, reply_record
 from codedfl.logs import use_flower_logs
 from codedfl.private_files import default_state_dir

@@ -13,8 +13,8 @@ import numpy as np
 from flwr.app import Context, Message, MetricRecord
 from flwr.clientapp.typing import ClientAppCallable
 
-from codedfl.engine.config import setting
 from codedfl.errors import MessageRefused
+from codedfl.flower.config import setting
 from codedfl.flower.records import STEP
 from codedfl.protocol import messages as protocol
 

@@ -11,12 +11,12 @@ from flwr.serverapp import Grid, ServerApp
 from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.contract.roster import load_roster
 from codedfl.contract.toml_file import load_study
+from codedfl.crypto.key_files import SERVER_KEY
 from codedfl.engine.conductor import Patience, load_patience
-from codedfl.engine.config import Config, setting
-from codedfl.engine.keys import SERVER_KEY
 from codedfl.engine.run_watch import RunWatch
 from codedfl.engine.study_run import MODEL_FILE, RESULT_FILE, Serving, serve_study
 from codedfl.errors import InvalidInput
+from codedfl.flower.config import Config, setting
 from codedfl.flower.grid_post import GridPost
 from codedfl.logs import use_flower_logs
 from codedfl.private_files import default_state_dir

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from codedfl.contract.names import checked_name
 from codedfl.contract.study import Study
 from codedfl.crypto.sealed import fingerprint
+from codedfl.device.membership import Membership
 from codedfl.engine.calls import Step
 from codedfl.engine.device_host import EXPIRY_SECONDS
-from codedfl.engine.membership import Membership
 from codedfl.engine.resident_host import ResidentHost
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.daemon import DeviceDaemon

@@ -12,19 +12,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.roster import load_roster
 from codedfl.contract.small_cells import own_rows
 from codedfl.contract.study import Study
+from codedfl.crypto.key_files import DEVICE_KEY
 from codedfl.data.tables import RawTable
-from codedfl.engine.keys import DEVICE_KEY
-from codedfl.engine.membership import Membership
-from codedfl.engine.resident_host import ResidentHost
+from codedfl.device.membership import Membership
 from codedfl.errors import CodedFLError, InvalidInput
 from codedfl.logs import one_line
 from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
+from codedfl.mqtt.here import HERE
 from codedfl.mqtt.link import BrokerLink, Received, Will
-from codedfl.mqtt.presence import SERVER_IS_HERE
 from codedfl.private_files import make_private_folder, write_private
 
 _SOON_DAYS = 30
@@ -122,15 +120,15 @@ def _disk(membership: Membership) -> str:
 def _study(study: Study, membership: Membership, folder: DeviceFolder) -> str:
     if not (membership.folder / DEVICE_KEY).exists():
         raise InvalidInput(f"the key of {membership.name!r} must be in {membership.folder}, got none: codedfl key")
-    membership.host(study, ResidentHost)
+    membership.device(study)
     with folder.ledger() as ledger:
         approval = ledger.approval(study.digest())
-    assert approval is not None  # or there is no host
+    assert approval is not None  # or there is no device
     return f"{study.name}, edition {study.edition}, approved by {approval.who} {approval.when}"
 
 
 def _rows(study: Study, membership: Membership, folder: DeviceFolder, table: RawTable | None) -> str:
-    if membership.name in load_roster(membership.roster).helpers:
+    if membership.name in membership.roster(study).helpers:
         return "none: a helper has none"
     frozen = folder.frozen(study.digest())
     if table is None:
@@ -149,14 +147,15 @@ def _rows(study: Study, membership: Membership, folder: DeviceFolder, table: Raw
 
 def _broker(study: Study, address: BrokerAddress, name: str) -> str:
     """Under an id of its own, so that a device that is running keeps its connection."""
-    link = BrokerLink(address, f"{name}-{study.name}-check", Will(topics.outbox(study.name, name)))
+    level = topics.level_of(study.digest())
+    link = BrokerLink(address, f"{name}-check", Will(topics.outbox(level, name)))
     link.open()
     try:
-        link.subscribe(topics.server_presence(study.name), topics.inbox(study.name, name))
+        link.subscribe(topics.server_presence(level), topics.inbox(level, name))
         until, served = time.monotonic() + _ANSWER_SECONDS, False
         while not served and time.monotonic() < until:
             events = [event for event in link.events(0.2) if isinstance(event, Received)]
-            served = any(event.payload == SERVER_IS_HERE for event in events)
+            served = any(event.payload == HERE for event in events)
     finally:
         link.close()
     return f"{address} lets {name} in; the server {'is there' if served else 'is not there yet'}"

@@ -123,6 +123,10 @@ class RunWatch:
         """So many bytes have left for devices."""
         self._sent += size
 
+    def reachable(self, name: str, here: bool) -> None:
+        """A device has come, or gone."""
+        self.take(Connected(name) if here else Disconnected(name))
+
     def progress(self, name: str, here: int, in_all: int) -> None:
         """A piece of a device's upload has come in."""
         seen = self._seen(name)
