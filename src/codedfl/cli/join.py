@@ -21,7 +21,7 @@ from codedfl.on_demand import loading
 from codedfl.private_files import default_state_dir
 
 if TYPE_CHECKING:
-    from codedfl.mqtt.readiness import Point
+    from codedfl.device.readiness import Point
 
 _GOES_ON = "started again, it goes on where it was"
 
@@ -53,9 +53,9 @@ def join_study(
     """
     broker_options.require_mqtt()
     with loading():
+        from codedfl.device.joining import join
         from codedfl.device.membership import Membership
         from codedfl.mqtt.address import BrokerAddress
-        from codedfl.run.at_broker import join
 
     screen = Screen()
     use_console(screen.remarks)
@@ -67,7 +67,7 @@ def join_study(
     if table is not None and not check:
         raise InvalidInput(f"--table must go with --check: join reads the frozen rows, got {str(table)!r}")
     if check:
-        from codedfl.mqtt.readiness import readiness
+        from codedfl.device.readiness import readiness
 
         read = None if table is None else read_file(table)
         _check(screen, [point for one in studies for point in readiness(one, address, membership, read)])

@@ -17,8 +17,8 @@ from codedfl.engines.pieces import Gone, Offered, Offers, Piece, Pull, Pulls, Wh
 from codedfl.errors import MessageRefused
 from codedfl.logs import one_line
 from codedfl.mqtt import topics
-from codedfl.mqtt.here import HERE, LEFT, OVER, Presence
 from codedfl.mqtt.link import Connected, Disconnected, Link, Received, Will
+from codedfl.mqtt.presence import HERE, LEFT, OVER, Presence
 from codedfl.sum.keys import digest
 
 log = logging.getLogger("codedfl.server")

@@ -1,15 +1,9 @@
-"""Studies at a broker: ``join`` is a device's process, ``serve`` the server's. The command line has one of each."""
+"""A study at a broker, the server's side. ``codedfl serve`` is its command."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
-
 from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.contract.study import Study
-from codedfl.crypto.sealed import fingerprint
-from codedfl.device.membership import Membership
-from codedfl.engines import mqtt_device
 from codedfl.engines.mqtt_server import MqttEngine
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.broker_folder import SERVER_NAME
@@ -19,25 +13,7 @@ from codedfl.private_files import make_private_folder, sole_user
 from codedfl.report.run_watch import RunWatch
 from codedfl.run.serving import Serving, serve_study
 
-log = logging.getLogger("codedfl.device")
-
 _FAREWELL_SECONDS = 5.0
-
-
-def join(studies: Sequence[Study], address: BrokerAddress, membership: Membership, *, once: bool = False) -> None:
-    """Take part in approved studies until ended, or until all are over (``once``).
-
-    Examples
-    --------
-    ``join([load_study(path)], BrokerAddress.parse("mqtts://broker.example"), membership)``: see ``codedfl join``.
-    """
-    with sole_user(make_private_folder(membership.folder), "the state folder"):
-        devices = {study.digest(): membership.device(study) for study in studies}
-        for study, device in zip(studies, devices.values(), strict=True):
-            key = fingerprint(membership.roster(study).keys[device.name])
-            log.info("%s takes part in %r at %s, key %s", device.name, study.name, address, key)
-        replies = {digest: device.reply for digest, device in devices.items()}
-        mqtt_device.serve(replies, address, membership.name, until=lambda at: once and at.all_over)
 
 
 def serve(study: Study, address: BrokerAddress, serving: Serving, *, watch: RunWatch | None = None) -> StudyFindings:

@@ -11,7 +11,7 @@ import time
 import tomllib
 from collections.abc import Callable, Collection
 from contextlib import closing
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 import msgspec
@@ -63,8 +63,8 @@ class Serving:
             )
 
 
-def load_patience(path: Path) -> Patience:
-    """How long to wait, from a TOML file with the fields of ``Patience``, in seconds.
+def load_patience(path: Path, otherwise: Patience | None = None) -> Patience:
+    """How long to wait, from a TOML file with fields of ``Patience``, in seconds; the rest is as ``otherwise``.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def load_patience(path: Path) -> Patience:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
         if unknown := sorted(set(found) - {one.name for one in fields(Patience)}):
             raise ValueError(f"unknown: {', '.join(unknown)}")
-        return msgspec.convert(found, Patience)
+        return msgspec.convert(asdict(otherwise or Patience()) | found, Patience)
     except (OSError, msgspec.ValidationError, ValueError, RecursionError) as error:
         names = ", ".join(one.name for one in fields(Patience))
         raise InvalidInput(f"the patience must be a TOML file of {names}, got {str(path)!r} ({error})") from None

@@ -21,8 +21,8 @@ from codedfl.errors import CodedFLError, InvalidInput
 from codedfl.logs import one_line
 from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
-from codedfl.mqtt.here import HERE
 from codedfl.mqtt.link import BrokerLink, Received, Will
+from codedfl.mqtt.presence import HERE
 from codedfl.private_files import make_private_folder, write_private
 
 _SOON_DAYS = 30

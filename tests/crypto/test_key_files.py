@@ -12,10 +12,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
-from codedfl.crypto.sealed import Identity
-from codedfl.flower.certificates import make_certificate, make_node_key
 from codedfl.crypto.key_files import load_identity
+from codedfl.crypto.sealed import Identity
 from codedfl.errors import InvalidInput
+from codedfl.flower.certificates import make_certificate, make_node_key
 from codedfl.private_files import make_private_folder, write_private
 from wording import exactly
 

@@ -21,12 +21,12 @@ from codedfl.cli import join as join_command
 from codedfl.cli.app import app
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.study import Study
+from codedfl.device.readiness import readiness
 from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.broker_folder import SERVER_NAME
 from codedfl.mqtt.link import BrokerLink, Connected, Will
-from codedfl.mqtt.presence import SERVER_IS_HERE
-from codedfl.mqtt.readiness import readiness
+from codedfl.mqtt.presence import HERE
 from running_broker import HOST, RunningBroker
 
 pytestmark = [
@@ -54,11 +54,11 @@ def found(made: Federation, address: BrokerAddress, study: Study | None = None) 
 
 
 def test_a_machine_that_is_ready(made: Federation, broker: RunningBroker):
-    address, study = broker.address(NAME), made.study.name
+    address, study = broker.address(NAME), topics.level_of(made.study.digest())
     server = BrokerLink(broker.address(SERVER_NAME), "server", Will(topics.server_presence(study)))
     server.open()
     assert server.events(5.0)[:1] == [Connected()]
-    server.publish(topics.server_presence(study), SERVER_IS_HERE, retain=True)
+    server.publish(topics.server_presence(study), HERE, retain=True)
     points = found(made, address)
     server.close()
     assert all(ready for ready, _ in points.values()), points
