@@ -18,8 +18,8 @@ from codedfl.contract.ledger import most_different
 from codedfl.contract.roster import load_roster
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import load_study
+from codedfl.crypto.key_files import DEVICE_KEY, load_identity
 from codedfl.device.approved import ApprovedStudy, approved_study
-from codedfl.engine.keys import DEVICE_KEY, load_identity
 from codedfl.statistics.statistic import Ask
 
 

@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
+from codedfl.crypto import authority
 from codedfl.errors import InvalidInput
-from codedfl.mqtt import authority, topics
+from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.broker_folder import MOSQUITTO, SMALL, BrokerFolder, Party
 from codedfl.mqtt.link import BrokerFailed, BrokerLink, Connected, Will

@@ -18,8 +18,8 @@ from experiments.local_study import agree, digits_study, digits_tables
 from mixed import SERVER, Federation, OfPackage, secret
 
 from codedfl.contract.device_folder import DeviceFolder
+from codedfl.crypto.key_files import DEVICE_KEY, load_identity
 from codedfl.device.approved import approved_device
-from codedfl.engine.keys import DEVICE_KEY, load_identity
 from codedfl.engines.in_process import InProcess
 from codedfl.statistics.statistic import Ask
 from codedfl.statistics.study_sums import StudySums

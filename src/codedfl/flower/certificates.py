@@ -13,8 +13,8 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from codedfl.crypto.authority import Authority
 from codedfl.errors import InvalidInput
-from codedfl.mqtt.authority import Authority
 from codedfl.private_files import make_private_folder, write_private
 
 _NODE_CURVE = ec.SECP384R1  # what Flower asks of the keys of SuperNodes

@@ -23,9 +23,9 @@ import tomli_w
 from cryptography import x509
 
 from codedfl.contract.names import checked_name
+from codedfl.crypto.authority import Authority
 from codedfl.errors import CodedFLError, InvalidInput
 from codedfl.mqtt import topics
-from codedfl.mqtt.authority import Authority
 from codedfl.mqtt.small_broker import MOST_PACKET, MOST_QUEUED, SmallBroker, matches
 from codedfl.private_files import make_private_folder, write_private
 
