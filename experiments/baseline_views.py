@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from codedfl.data.problem import MINI_BATCHES, Problem
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes.descriptor import Scheme
+from codedfl_lab.schemes.descriptor import Scheme
 from codedfl_lab.baselines.coded_fedl import CodedFedL, processed_rows
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.baselines.drop_slowest import DropSlowest

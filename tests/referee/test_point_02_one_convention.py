@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codedfl.protocol.schemes.coded_padded import CodedPadded
-from codedfl.protocol.schemes.descriptor import Scheme
+from codedfl_lab.schemes.coded_padded import CodedPadded
+from codedfl_lab.schemes.descriptor import Scheme
 from codedfl_lab.baselines.coded_fedl import CodedFedL
 from codedfl_lab.comparing.results import SchemeResult
 from codedfl_lab.costs.times import Conditions, Draws, WorkShape, epoch_end_times

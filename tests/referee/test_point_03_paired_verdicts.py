@@ -12,8 +12,8 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from codedfl.protocol.schemes.coded_keys import CodedKeys
-from codedfl.protocol.schemes.coded_padded import CodedPadded
+from codedfl_lab.schemes.coded_keys import CodedKeys
+from codedfl_lab.schemes.coded_padded import CodedPadded
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.baselines.drop_slowest import DropSlowest
 from codedfl_lab.comparing.paired import Interval, times_faster

@@ -14,8 +14,8 @@ from click.testing import Result
 
 from codedfl.code.quorum import Quorum, QuorumPart
 from codedfl.data.problem import make_problem
-from codedfl.protocol.schemes.coded_keys import CodedKeys
-from codedfl.protocol.schemes.role_keys import RoleKeys
+from codedfl_lab.schemes.coded_keys import CodedKeys
+from codedfl_lab.schemes.role_keys import RoleKeys
 from codedfl_lab import datasets
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.comparing.names import full_name

@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 
 import codedfl
-from codedfl.protocol.schemes.registry import SCHEMES
+from codedfl_lab.schemes.registry import SCHEMES
 from codedfl_lab.cli.scheme_choice import RaceOptions
 
 Run = Callable[..., Result]

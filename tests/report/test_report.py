@@ -19,8 +19,8 @@ from rich.console import Console
 
 from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes.coded_keys import CodedKeys
-from codedfl.protocol.schemes.coded_padded import CodedPadded
+from codedfl_lab.schemes.coded_keys import CodedKeys
+from codedfl_lab.schemes.coded_padded import CodedPadded
 from codedfl.report.text import count, number
 from codedfl_lab import datasets
 from codedfl_lab.baselines.conventional import Conventional

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
-from codedfl.protocol.schemes.coded_padded import CodedPadded
-from codedfl.protocol.schemes.role_keys import RoleKeys, RoleSums
+from codedfl_lab.schemes.coded_keys import CodedKeys, OneShot
+from codedfl_lab.schemes.coded_padded import CodedPadded
+from codedfl_lab.schemes.role_keys import RoleKeys, RoleSums
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import STEP_LITERAL, STEP_PAPER, GradientDescent, Nesterov, StepSchedule
 from codedfl.solve.krylov import BlockKrylov, ConjugateGradient

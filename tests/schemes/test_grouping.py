@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes.coded_keys import CodedKeys
-from codedfl.protocol.schemes.coded_padded import CodedPadded
+from codedfl_lab.schemes.coded_keys import CodedKeys
+from codedfl_lab.schemes.coded_padded import CodedPadded
 from codedfl.solve.descent import GradientDescent
 from codedfl_lab.comparing.simulator import simulate
 from codedfl_lab.costs.coded import mask_macs

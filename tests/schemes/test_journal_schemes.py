@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes.coded_keys import CodedKeys
-from codedfl.protocol.schemes.coded_padded import CodedPadded
-from codedfl.protocol.schemes.descriptor import Scheme
-from codedfl.protocol.schemes.registry import SCHEMES
+from codedfl_lab.schemes.coded_keys import CodedKeys
+from codedfl_lab.schemes.coded_padded import CodedPadded
+from codedfl_lab.schemes.descriptor import Scheme
+from codedfl_lab.schemes.registry import SCHEMES
 from codedfl_lab.baselines.coded_secagg import CodedSecAgg
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.baselines.light_secagg import LightSecAgg

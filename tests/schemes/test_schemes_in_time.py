@@ -11,10 +11,10 @@ from codedfl.code.gradient_code import group_sizes, make_code
 from codedfl.code.masks import mask_senders
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
-from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
-from codedfl.protocol.schemes.coded_padded import CodedPadded
-from codedfl.protocol.schemes.registry import SCHEMES, coded_scheme
-from codedfl.protocol.schemes.role_keys import RoleKeys
+from codedfl_lab.schemes.coded_keys import CodedKeys, OneShot
+from codedfl_lab.schemes.coded_padded import CodedPadded
+from codedfl_lab.schemes.registry import SCHEMES, coded_scheme
+from codedfl_lab.schemes.role_keys import RoleKeys
 from codedfl.solve.descent import GradientDescent, StepSchedule
 from codedfl_lab.baselines.coded_fedl import CodedFedL, _wishart_root
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch

@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codedfl.protocol.schemes.coded_padded import CodedPadded
-from codedfl.protocol.schemes.descriptor import Scheme
+from codedfl_lab.schemes.coded_padded import CodedPadded
+from codedfl_lab.schemes.descriptor import Scheme
 from codedfl_lab.baselines.coded_fedl import CodedFedL
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.comparing import paper

@@ -11,7 +11,7 @@ import pytest
 
 from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes.coded_padded import CodedPadded
+from codedfl_lab.schemes.coded_padded import CodedPadded
 from codedfl_lab import datasets
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.baselines.drop_slowest import DropSlowest

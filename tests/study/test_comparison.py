@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
-from codedfl.protocol.schemes.coded_padded import CodedPadded
+from codedfl_lab.schemes.coded_keys import CodedKeys, OneShot
+from codedfl_lab.schemes.coded_padded import CodedPadded
 from codedfl_lab.baselines.coded_fedl import CodedFedL
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.baselines.drop_slowest import DropSlowest

@@ -14,7 +14,7 @@ from codedfl.data.problem import Problem, make_problem
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
 from codedfl.protocol.hiding_rows import noise_label
-from codedfl.protocol.schemes.role_keys import RoleSums
+from codedfl_lab.schemes.role_keys import RoleSums
 from codedfl.run.in_process import run_in_process
 from codedfl.run.noise import noise_of_run
 from codedfl.run.parties import make_parties

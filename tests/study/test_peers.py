@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codedfl.protocol.schemes.coded_keys import CodedKeys
+from codedfl_lab.schemes.coded_keys import CodedKeys
 from codedfl.solve.registry import BLOCK_KRYLOV
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.comparing.comparison import Settings, train_one

@@ -10,9 +10,9 @@ import pytest
 
 from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes.coded_keys import CodedKeys
-from codedfl.protocol.schemes.coded_padded import CodedPadded
-from codedfl.protocol.schemes.registry import coded_scheme
+from codedfl_lab.schemes.coded_keys import CodedKeys
+from codedfl_lab.schemes.coded_padded import CodedPadded
+from codedfl_lab.schemes.registry import coded_scheme
 from codedfl.solve.krylov import ConjugateGradient
 from codedfl_lab import datasets
 from codedfl_lab.comparing.names import full_name

@@ -15,8 +15,6 @@ from codedfl.data.model import TrainedModel
 from codedfl.data.problem import Problem
 from codedfl.exact.row_noise import RowNoise
 from codedfl.files import write_bytes
-from codedfl.protocol.schemes.descriptor import CodedScheme
-from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl.report.run_page import PAGE_FILE
 from codedfl.report.text import score as score_text
 from codedfl.report.text import seconds as seconds_text
@@ -29,6 +27,8 @@ from codedfl_lab.comparing.results import csv_bytes
 from codedfl_lab.comparing.simulator import simulate
 from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.schemes.descriptor import CodedScheme
+from codedfl_lab.schemes.role_keys import RoleKeys
 
 _PARTITIONS = {
     "sorted": "rows sorted by label and cut",

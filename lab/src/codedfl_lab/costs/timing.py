@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from codedfl.protocol.schemes.descriptor import CodedScheme
-from codedfl.run.virtual_time import MakeTiming, RunShape, Timing
+from codedfl.run.virtual_time import MakeTiming, RunShape
 from codedfl.typing import Seconds
 from codedfl_lab.costs.times import Conditions, WorkShape, epoch_load, sharing
 from codedfl_lab.fleet.clock import TrainingClock
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import epoch_arrivals
+from codedfl_lab.schemes.descriptor import CodedScheme
+from codedfl_lab.training.paced import Timing
 
 
 class FleetTiming:
