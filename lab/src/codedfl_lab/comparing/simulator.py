@@ -25,7 +25,7 @@ from codedfl.data.problem import Problem
 from codedfl.errors import RangeExceeded
 from codedfl.exact.row_noise import RowNoise
 from codedfl.solve.solver import Solver
-from codedfl.sum.events import Event, OfDevice
+from codedfl.sum.events import EpochEnded, EpochStarted, Event, Listed, OfDevice, Replied, RepliedLate, WrongReply
 from codedfl.typing import Floats, RandomBytes
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.costs.times import Conditions, WorkShape, order_of_devices
@@ -90,11 +90,11 @@ def simulate(
     noise: RowNoise | None = None,
     stop_when: Callable[[Floats], bool] | None = None,
     random_bytes: RandomBytes = system_random.token_bytes,
-    on_epoch: Callable[[int, float, float, Floats], None] | None = None,
+    on_epoch: Callable[[int, float, float], None] | None = None,
     gone: Collection[str] = (),
     watched: Callable[[Callable[[], float]], Watch] | None = None,
 ) -> Trace:
-    """Run the parties in virtual time; ``on_epoch`` is told epoch, seconds, score and model.
+    """Run the parties in virtual time; ``on_epoch`` is told epoch, seconds and score.
 
     ``watched`` makes of the clock what is told all that can be seen.
 
@@ -136,7 +136,7 @@ def simulate(
         if watch is not None:
             watch.ended(epoch, scores[-1])
         if on_epoch is not None:
-            on_epoch(epoch, engine.ends, scores[-1], model)
+            on_epoch(epoch, engine.ends, scores[-1])
 
     tell = _told(watch, engine, dict(zip(seats, run.names, strict=True)))
     model = train(
@@ -151,13 +151,20 @@ def simulate(
 
 
 def _told(watch: Watch | None, engine: Paced, names: Mapping[str, str]) -> Callable[[Event], None]:
-    """Devices go by the names of the problem."""
+    """Devices go by the names of the problem; the sum that starts a training is its first epoch."""
 
     def tell(event: Event) -> None:
-        if watch is not None:
-            watch.take(replace(event, device=names[event.device]) if isinstance(event, OfDevice) else event)
-            watch.sent(engine.sent)
-            engine.sent = 0
+        if watch is None:
+            return
+        if isinstance(event, OfDevice):
+            event = replace(event, device=names[event.device])
+        if isinstance(event, Listed):
+            event = replace(event, names=tuple(names[name] for name in event.names))
+        if isinstance(event, Replied | RepliedLate | EpochStarted | EpochEnded | WrongReply):
+            event = replace(event, epoch=event.epoch + 1)
+        watch.take(event)
+        watch.sent(engine.sent)
+        engine.sent = 0
 
     return tell
 

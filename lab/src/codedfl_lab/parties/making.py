@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from codedfl.crypto.sealed import Identity
 from codedfl.sum.asking import Engine, Patience
 from codedfl.sum.device import Device, Memory
 from codedfl.sum.events import Event
-from codedfl.typing import Floats, RandomBytes
+from codedfl.typing import RandomBytes
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,8 @@ class SecureSums(Protocol):
         """The keys that could open anything are deleted."""
 
 
-class Rows(Protocol):
-    """A device's rows when they are asked for."""
-
-    def __call__(self) -> tuple[Floats, Floats]:
-        """X and Y."""
+Rows = Callable[[], tuple[NDArray[Any], NDArray[Any]]]
+"""A device's X and Y, when they are asked for."""
 
 
 class Parties(Protocol):

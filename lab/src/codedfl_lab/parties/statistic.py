@@ -16,9 +16,10 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codedfl.crypto.noise import cross_noise, gram_noise
 from codedfl.errors import InvalidInput, RangeExceeded
@@ -124,11 +125,11 @@ class RowsStatistic:
         public = repr((bounds.features, bounds.labels, bounds.samples, bounds.samples_per_device)).encode()
         return hashlib.sha256(pack("codedfl lab rows", *shape, *self.scales.primes, public, added, self.about)).digest()
 
-    def numbers(self, X: Floats, Y: Floats, noise_seed: bytes = b"") -> Numbers:
+    def numbers(self, X: NDArray[Any], Y: NDArray[Any], noise_seed: bytes = b"") -> Numbers:
         """X'X, -X'Y and the number of rows, on the grid; rows that do not fit the public bounds are made to."""
         scales = self.scales
-        X, Y, _ = fitted(np.asarray(X, np.float64), np.asarray(Y, np.float64), scales.bounds, self.noise)
-        gram, cross = scales.gram(X), scales.cross(X, Y)
+        fit_x, fit_y, _ = fitted(np.asarray(X, np.float64), np.asarray(Y, np.float64), scales.bounds, self.noise)
+        gram, cross = scales.gram(fit_x), scales.cross(fit_x, fit_y)
         if self.noise is not None:
             gram = gram + gram_noise(scales, noise_seed, self.digest.hex())
             cross = cross + cross_noise(scales, self.n_outputs, noise_seed, self.digest.hex())

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from codedfl.cli.options import refuse_unread
-from codedfl.protocol.schemes.descriptor import CodedScheme, Scheme
-from codedfl.protocol.schemes.gradient_coded import usual_alpha
-from codedfl.protocol.schemes.registry import coded_scheme
-from codedfl.protocol.schemes.role_keys import RoleKeyed
+from codedfl_lab.schemes.descriptor import CodedScheme, Scheme
+from codedfl_lab.schemes.gradient_coded import usual_alpha
+from codedfl_lab.schemes.registry import coded_scheme
+from codedfl_lab.schemes.role_keys import RoleKeyed
 
 
 def asked_scheme(usual: Scheme, n_devices: int, colluders: int | None, alpha: int | None, groups: int | None) -> Scheme:

@@ -10,14 +10,14 @@ import click
 import typer
 
 from codedfl.cli import options
-from codedfl.cli.asked_scheme import asked_scheme
 from codedfl.cli.screen import Screen
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
-from codedfl.protocol.schemes.descriptor import CodedScheme
-from codedfl.protocol.schemes.registry import SCHEMES, make_scheme
-from codedfl.protocol.schemes.role_keys import RoleKeys
-from codedfl.report.privacy_table import privacy_table
+from codedfl_lab.cli.asked_scheme import asked_scheme
+from codedfl_lab.report.privacy_table import privacy_table
+from codedfl_lab.schemes.descriptor import CodedScheme
+from codedfl_lab.schemes.registry import SCHEMES, make_scheme
+from codedfl_lab.schemes.role_keys import RoleKeys
 
 in_noise = partial(typer.Option, rich_help_panel="Noise")
 
@@ -84,6 +84,6 @@ def show_privacy(
 def _promises(scheme: str, epsilon: float | None, delta: float | None, honest: int | None) -> list[str]:
     budget = Budget.asked(epsilon, delta, honest, None)
     kind = SCHEMES[scheme]
-    if budget is not None and not (issubclass(kind, CodedScheme) and kind.sharing_scheme.adds_noise):
+    if budget is not None and not (issubclass(kind, CodedScheme) and kind.adds_noise):
         raise InvalidInput(f"--epsilon must go with role-sums or role-keys, got {scheme}, whose devices add no noise")
     return [] if budget is None else [budget.sentence()]

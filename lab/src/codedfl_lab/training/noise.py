@@ -8,8 +8,8 @@ from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.row_noise import RowNoise
 from codedfl.exact.scales import Bounds
 from codedfl.privacy.budget import Budget
-from codedfl.protocol.schemes.descriptor import CodedScheme
 from codedfl.solve.noise_level import NoiseLevel
+from codedfl_lab.schemes.descriptor import CodedScheme
 
 
 def noise_of_run(
@@ -24,7 +24,7 @@ def noise_of_run(
 
     Refused for a scheme whose devices add none.
     """
-    if budget is not None and not scheme.sharing_scheme.adds_noise:
+    if budget is not None and not scheme.adds_noise:
         raise InvalidInput(
             f"scheme must be role-sums or role-keys with epsilon, got {scheme.name}, whose devices add no noise"
         )
