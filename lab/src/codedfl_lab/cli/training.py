@@ -123,11 +123,15 @@ class Training:
             # How long this machine takes for the sharing phase is not known before it is over: the bar only moves.
             task = bar.add_task("sharing phase", total=None)
 
+            clock: Callable[[], float] = float  # 0 until there is one
+            watch = self.watch = RunWatch(folder, lambda: clock(), "virtual", total, private=False)
+            watching.enter_context(watch.told_how_it_ends())
+            watch.take(self.begun())
+
             def watched(now: Callable[[], float]) -> RunWatch:
-                self.watch = RunWatch(folder, now, "virtual", total, private=False)
-                watching.enter_context(self.watch.told_how_it_ends())
-                self.watch.take(self.begun())
-                return self.watch
+                nonlocal clock
+                clock = now
+                return watch
 
             def on_epoch(epoch: int, seconds: float, score: float) -> None:
                 self.epochs.append(epoch)
