@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import { must } from './msgpack.mjs';
 
 const hex = (bytes) => Buffer.from(bytes).toString('hex');
-const EMPTY = { generation: ['-1', '', '0'], pinned: {}, asked: [], records: [] };
+const EMPTY = { generation: ['-1', '', '0'], pinned: {}, asked: [], records: {} };
 
 export class Memory {
   /** `path`: the file; none keeps everything in memory. */
@@ -55,7 +55,7 @@ export class Memory {
   }
 
   closed(number, record) {
-    this.state.records.push([`${number}`, record.map(([ask, names]) => [hex(ask), names])]);
+    this.state.records[number] ??= record.map(([ask, names]) => [hex(ask), names]);
     this.keep(number, Buffer.alloc(0), 0n);
   }
 }

@@ -119,7 +119,7 @@ def test_it_needs_no_package_but_a_client_of_a_broker() -> None:
     [("ad", False), ("bé", True), pytest.param("abcdeék", False, marks=pytest.mark.nightly)],
 )
 def test_sums_are_those_of_plain_integers(
-    devices: Callable[..., dict[str, Callable[[bytes], bytes]]], in_javascript: str, killed: bool
+    devices: Callable[..., dict[str, Callable[[bytes], bytes]]], tmp_path: Path, in_javascript: str, killed: bool
 ) -> None:
     """Owners, holders, drawers, and one that helps with its key alone; some killed between requests."""
     asks = Session(
@@ -138,6 +138,9 @@ def test_sums_are_those_of_plain_integers(
         COUNTS, owners
     )
     asks.close()
+    for name in in_javascript:
+        kept = json.loads((tmp_path / name / "memory.json").read_text(encoding="utf-8"))
+        assert kept["generation"][1] == "" and len(kept["records"]) == 1  # no root is left, and who was in which sum is
 
 
 @pytest.mark.nightly
