@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from codedfl.data.problem import MINI_BATCHES, Problem
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl_lab.baselines.coded_fedl import CodedFedL, processed_rows
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.baselines.drop_slowest import DropSlowest
@@ -22,6 +21,7 @@ from codedfl_lab.baselines.load_allocation import LoadAllocation
 from codedfl_lab.costs.times import Descent, WorkShape, epoch_load
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import FleetLatency, epoch_arrivals
+from codedfl_lab.schemes.descriptor import Scheme
 
 Singles = NDArray[np.float32]
 

@@ -363,7 +363,7 @@ def node_imports(rounds: int) -> Bench:
     code = {
         "import numpy": "import numpy",
         "import numba": "import numba",
-        "a device's machines and host": "import codedfl.engine.device_host",
+        "a device's machines and host": "import codedfl.sum.device",
         "simulator and planner": "import codedfl_lab.comparing.simulator, codedfl_lab.planning.planner",
     }
     yardstick = next(iter(code))

@@ -34,9 +34,9 @@ SLOW_SECONDS = 15.0  # several epochs
 
 
 def server_config(made: LocalStudy, output: Path, **patience: float) -> dict[str, Any]:
-    """What ``flwr run`` is told; ``patience`` by the keys of its file, with underscores."""
+    """What ``flwr run`` is told; ``patience`` by the fields of its file."""
     waits = made.folder / "patience.toml"
-    waits.write_text(tomli_w.dumps({key.replace("_", "-"): value for key, value in patience.items()}))
+    waits.write_text(tomli_w.dumps(patience))
     files = {"study-file": made.study_file, "roster": made.roster_file, "output-dir": output}
     files |= {"server-key-file": made.server_key, "patience-file": waits}
     return {key: str(path) for key, path in files.items()}
@@ -78,7 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
         made = agree(
             folder / "study", digits_study(2048, epochs=options.epochs, **needs_everybody), digits_tables(devices)
         )
-        config, nodes = server_config(made, folder / "server", farewell_seconds=30.0), node_configs(made)
+        config, nodes = server_config(made, folder / "server", retry=30.0, hedge=5.0), node_configs(made)
         slow, killed = devices - 1, 1
         nodes[slow]["delay-seconds"] = SLOW_SECONDS
         over = threading.Event()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -20,7 +21,7 @@ import numpy as np
 from codedfl.data.model import TrainedModel
 from codedfl_lab import datasets
 from experiments.local_fleet import LocalFleet
-from experiments.local_study import agree, digits_study, digits_tables, pixels_table
+from experiments.local_study import LocalStudy, agree, digits_study, digits_tables, pixels_table
 
 DEVICES = 5
 KILLED, RETURNS, SLOW = 1, 2, 4
@@ -34,11 +35,23 @@ def went_on(events: list[dict[str, Any]], device: str) -> bool:
     return bool(again) and any(event.endswith("answer") for event in its[again[0] :])
 
 
+def in_javascript(made: LocalStudy, programs: Path, folder: Path) -> list[str]:
+    """The command of a device in JavaScript; what follows from the study, another program tells it."""
+    name = made.names[RETURNS]
+    asked = [sys.executable, "-m", "experiments.plain_terms", str(made.study_file), str(made.roster_file)]
+    printed = subprocess.run([*asked, str(made.state(name)), name], capture_output=True, text=True, check=True)
+    (folder / "terms.json").write_text(printed.stdout)
+    return ["node", str(programs / "join.mjs"), str(folder / "terms.json"), str(folder / "memory.json"), "--once"]
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--features", type=int, default=200, help="random ones; from 1640 on updates go by pieces")
     parser.add_argument("--program", default="", help="mosquitto or small; mosquitto if installed")
+    parser.add_argument(
+        "--javascript", type=Path, help="examples/javascript with its packages: the device that returns is that"
+    )
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all is stopped on the way out
     delays = {i: ["--delay", str(SLOW_SECONDS if i == SLOW else OTHERS_SECONDS)] for i in range(DEVICES)}
@@ -52,7 +65,8 @@ def main(arguments: list[str] | None = None) -> int:
         study = digits_study(2048, features=options.features, epochs=options.epochs, solver="gd")
         made = agree(folder / "fleet", study, digits_tables(DEVICES))
         say(f"{DEVICES} devices have approved {made.study}")
-        with LocalFleet(made, program=options.program, delays=delays) as fleet:
+        others = {RETURNS: in_javascript(made, options.javascript, folder)} if options.javascript else {}
+        with LocalFleet(made, program=options.program, delays=delays, others=others) as fleet:
             say(f"{options.program or fleet.broker.program()} and {DEVICES} devices at {fleet.url}")
             say(f"device-{SLOW} answers {SLOW_SECONDS:g} s late, the others {OTHERS_SECONDS:g} s")
             fleet.start_server()

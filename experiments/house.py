@@ -107,7 +107,7 @@ def fleet_memory() -> tuple[int, int]:
         return round(max(memory_and_cpu(fleet.programs.pid(name))[0] for name in fleet.names) / 2**20)
 
     with tempfile.TemporaryDirectory() as name, Staying(small_study(Path(name)), program="small") as fleet:
-        fleet.wait_for(lambda: all("has joined" in fleet.log_of(name) for name in fleet.names), 60.0)
+        fleet.wait_for(lambda: all("takes part" in fleet.log_of(name) for name in fleet.names), 60.0)
         waiting = largest(fleet)
         fleet.start_server()
         if fleet.wait_for_server(60.0):

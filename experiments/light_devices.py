@@ -21,14 +21,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from codedfl.analyses.study_plan import StudyRun
+from codedfl.engine.calls import Step
+from codedfl.engine.resident_host import ResidentHost
+from codedfl.mqtt.daemon import DeviceDaemon
 
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.study import Study
-from codedfl.engine.calls import Step
-from codedfl.engine.membership import Membership
-from codedfl.engine.resident_host import ResidentHost
+from codedfl.device.membership import Membership
 from codedfl.mqtt.address import BrokerAddress
-from codedfl.mqtt.daemon import DeviceDaemon
 from codedfl.mqtt.link import BrokerLink
 from codedfl.protocol.messages import Kind, Message, Update
 from codedfl.statistics.statistic import Ask

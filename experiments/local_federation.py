@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from codedfl.engine.certificates import make_certificate, make_node_key
+from codedfl.flower.certificates import make_certificate, make_node_key
 from experiments.flwr_program import FlowerProgram, flat
 from experiments.local_programs import HOST, LocalPrograms, descendants, free_port, send_signal
 

@@ -54,7 +54,7 @@ class LocalFleet:
         self._program = program
         self._delays, self._others = delays or {}, others or {}
         self._patience = made.folder / "patience.toml"
-        self._patience.write_text(tomli_w.dumps({"join-seconds": 60.0, "farewell-seconds": 10.0, **(patience or {})}))
+        self._patience.write_text(tomli_w.dumps({"join": 60.0, **(patience or {})}))
         self.broker = BrokerFolder.create(made.folder / "broker", [HOST, "localhost"], self.names, free_port(), HOST)
 
     def __enter__(self) -> Self:
@@ -151,8 +151,8 @@ class LocalFleet:
     def log_of(self, name: str) -> str:
         return self.programs.log_of(name)
 
-    def secrets_left(self, but: Sequence[int] = ()) -> list[Path]:
-        """Files of runs on the devices; empty when all were told of the end."""
+    def secrets_left(self, but: Sequence[int] = ()) -> list[str]:
+        """Devices that still have keys of a generation; none when all were told of the end."""
         return self.made.secrets_left([self.names[index] for index in but])
 
     def stop(self) -> None:

@@ -21,9 +21,9 @@ from codedfl.contract.roster import Roster, load_roster, save_roster
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import FORMAT, load_study
+from codedfl.crypto.key_files import DEVICE_KEY, load_identity
 from codedfl.data.partition import at_random
 from codedfl.data.tables import RawTable, as_raw_table
-from codedfl.engine.keys import DEVICE_KEY, load_identity
 from codedfl.run.rehearsal import Rehearsal, Rehearsed, rehearse
 from codedfl_lab import datasets
 
@@ -80,10 +80,15 @@ class LocalStudy:
         ready = Rehearsed(self.study, self.roster, self.snapshots())
         return rehearse(ready, np.random.default_rng(0))
 
-    def secrets_left(self, but: Sequence[str] = ()) -> list[Path]:
-        """Files of runs on the devices; empty when all were told of the end."""
-        kept = [name for name in self.names if name not in but]
-        return [path for name in kept for path in self.state(name).glob("*/runs/*/*")]
+    def secrets_left(self, but: Sequence[str] = ()) -> list[str]:
+        """Devices that still have keys of a generation; none when all were told of the end."""
+        return [name for name in self.names if name not in but and self._root(name)]
+
+    def _root(self, name: str) -> bytes:
+        base = DeviceFolder.of(self.state(name), name).base
+        found = base.generation(self.study.digest())
+        base.close()
+        return b"" if found is None else found[1]
 
 
 def agree(

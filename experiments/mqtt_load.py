@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from codedfl.analyses.study_plan import StudyRun
 
+from codedfl.crypto.key_files import load_identity
 from codedfl.crypto.sealed import KEY_BYTES, SIGNATURE_BYTES
 from codedfl.data.model import TrainedModel
 from codedfl.data.tables import RawTable, as_raw_table
-from codedfl.engine.keys import load_identity
 from codedfl.protocol.agreement import Member
 from codedfl.protocol.owner_list import Certificate, ListedOwner, OwnerList, signatures_needed
 from codedfl.protocol.server import Server

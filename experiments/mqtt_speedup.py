@@ -25,17 +25,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from codedfl.engine.conductor import Patience
+from codedfl.engine.run_watch import RunWatch
+from codedfl.engine.study_run import Serving, serve_study
+from codedfl.mqtt.post import MqttPost
 from rich.console import Console
 from rich.table import Table
 
 from codedfl.analyses.study_analysis import StudyFindings
-from codedfl.engine.conductor import Patience
-from codedfl.engine.run_watch import RunWatch
-from codedfl.engine.study_run import Serving, serve_study
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.broker_folder import SERVER_NAME, Party
 from codedfl.mqtt.link import BrokerLink
-from codedfl.mqtt.post import MqttPost
 from codedfl.protocol.events import Event
 from codedfl.protocol.server_events import PhaseBegun
 from codedfl.run.rehearsal import Rehearsed, rehearse

@@ -1,6 +1,6 @@
 """``codedfl join`` with delays on purpose: a device that behaves as if it were slower, for demonstrations.
 
-``python -m experiments.slow_device --delay 0.3 --mean 0.1 --seed 7 STUDY ...``: before every answer to an update so
+``python -m experiments.slow_device --delay 0.3 --mean 0.1 --seed 7 STUDY ...``: before every reply with a product so
 many seconds, and an exponential time of that mean on top (paper III-B), the rest as ``codedfl join``.
 """
 
@@ -13,24 +13,21 @@ import time
 import numpy as np
 
 from codedfl.cli import main as codedfl
-from codedfl.engine.device_host import DeviceHost
-from codedfl.engine.letters import Line, Parcel
-from codedfl.protocol.device import Device
-from codedfl.protocol.events import Event
-from codedfl.protocol.messages import Kind, Message
+from codedfl.sum.device import Device
+from codedfl.sum.wire import asks_for_product
 
 
 def slow_down(delay: float, mean: float, seed: int) -> None:
-    """Make every device of this process wait before it works on an update."""
+    """Make every device of this process wait before it works on a product."""
     rng = np.random.default_rng(seed)
-    deliver = DeviceHost._deliver
+    reply = Device.reply
 
-    def slowly(self: DeviceHost, device: Device, line: Line, parcel: Parcel, events: list[Event]) -> Parcel:
-        if parcel.newest and Message.decode(parcel.newest).kind is Kind.UPDATE:
+    def slowly(self: Device, request: bytes) -> bytes:
+        if asks_for_product(request):
             time.sleep(delay + mean * rng.standard_exponential())
-        return deliver(self, device, line, parcel, events)
+        return reply(self, request)
 
-    setattr(DeviceHost, "_deliver", slowly)  # noqa: B010  mypy knows no other way to replace a method
+    setattr(Device, "reply", slowly)  # noqa: B010  mypy knows no other way to replace a method
 
 
 def main() -> None:

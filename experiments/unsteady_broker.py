@@ -1,6 +1,6 @@
 """A small broker that delivers some messages twice and some late, behind newer ones: for tests.
 
-``python -m experiments.unsteady_broker FOLDER``. MQTT promises "at least once": every broker may do the first, and with
+``python -m experiments.unsteady_broker FOLDER``. Every broker may do the first where messages are confirmed, and with
 connections that break some do the second.
 """
 
@@ -11,6 +11,8 @@ import random
 import sys
 from pathlib import Path
 from typing import Any
+
+import mqtt5
 
 from codedfl.mqtt.broker_folder import BrokerFolder, may_publish, may_read
 from codedfl.mqtt.small_broker import SmallBroker
@@ -27,10 +29,10 @@ class UnsteadyBroker(SmallBroker):
         self._chance = random.Random(1)
         self.twice = self.late = 0
 
-    def _deliver(self, client: Any, topic: str, payload: bytes, retain: bool, expiry: int | None) -> None:
+    def _deliver(self, client: Any, packet: mqtt5.PublishPacket, retained: bool = False) -> None:
         deliver = super()._deliver
-        if topic in self._retained or retain or not payload:
-            deliver(client, topic, payload, retain, expiry)
+        if packet.topic in self._retained or retained or not packet.payload:
+            deliver(client, packet, retained)
             return
         times = 1 + (self._chance.random() < _TWICE)
         self.twice += times - 1
@@ -38,7 +40,7 @@ class UnsteadyBroker(SmallBroker):
             late = self._chance.random() < _LATE
             self.late += late
             seconds = late * self._chance.random() * _LATE_SECONDS
-            asyncio.get_running_loop().call_later(seconds, deliver, client, topic, payload, retain, expiry)
+            asyncio.get_running_loop().call_later(seconds, deliver, client, packet)
 
 
 async def serve(folder: BrokerFolder) -> None:

@@ -30,7 +30,7 @@ class Memory:
     generation: tuple[int, bytes, int] = (-1, b"", 0)  # the newest: number, root (empty once it is over), not_after
     pinned: dict[bytes, bytes] = field(default_factory=dict)  # by ask: what was padded, as a keyed digest
     asked: set[bytes] = field(default_factory=set)  # digests of e
-    records: list[Any] = field(default_factory=list)  # who was in which sum
+    records: dict[int, Any] = field(default_factory=dict)  # by generation: who was in which sum
 
 
 @dataclass
@@ -102,7 +102,7 @@ def keys_of(device: Device, common: Found, kind: str) -> Keys:
 def close(device: Device, common: Found) -> None:
     """Delete the root, and caches with it; closing again, or what is older than the newest, changes nothing."""
     if common["generation"] >= device.memory.generation[0]:
-        device.memory.records.append((common["generation"], common["record"]))
+        device.memory.records.setdefault(common["generation"], common["record"])
         device.memory.generation = (common["generation"], b"", 0)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -23,15 +23,15 @@ from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, Study, SubModel
 from codedfl.contract.study_columns import NumberTarget, StudyColumn
 from codedfl.contract.toml_file import parse_study
+from codedfl.crypto.key_files import DEVICE_KEY
 from codedfl.crypto.sealed import Identity
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.tables import RawTable, as_raw_table
-from codedfl.engine.device_host import DeviceHost
-from codedfl.engine.keys import DEVICE_KEY
-from codedfl.engine.membership import Membership
+from codedfl.device.membership import Membership
 from codedfl.privacy.budget import Budget
 from codedfl.private_files import make_private_folder, write_private
 from codedfl.run.rehearsal import Rehearsed, rehearsal_key, rehearse
+from codedfl.sum.device import Device
 
 NAMES = tuple(f"clinic-{i}" for i in range(7))  # two pods: clinic-0 to 3, and clinic-4 to 6
 LINEAR = Study(
@@ -126,9 +126,6 @@ def tables(kind: str = "linear", names: tuple[str, ...] = NAMES) -> Mapping[str,
     return found
 
 
-_Host = TypeVar("_Host", bound=DeviceHost)
-
-
 @dataclass
 class Federation:
     """Devices that have approved one study, with everything of theirs below ``folder``.
@@ -179,11 +176,11 @@ class Federation:
         approve(study or self.study, self.roster, name, key, table, folder, who="Ada", when="today")
 
     def membership(self, name: str) -> Membership:
-        return Membership(name, self.folder, self.roster_file)
+        return Membership(name, self.folder, (self.roster_file,))
 
-    def host(self, name: str, kind: type[_Host]) -> _Host:
-        """A new process of the device."""
-        return self.membership(name).host(self.study, kind)
+    def device(self, name: str) -> Device:
+        """As a new process has it."""
+        return self.membership(name).device(self.study)
 
     def snapshots(self, names: tuple[str, ...] | None = None) -> dict[str, Snapshot]:
         found = {name: self.contract_folder(name).snapshot(self.study.digest()) for name in names or self.names}

@@ -55,7 +55,6 @@ def test_a_study_is_run_without_them(tmp_path: Path):
         "study check study.toml t.csv",
         "study rehearse study.toml --tables t.csv --out out",
         "predict out/model.safetensors t.csv --out said.csv",
-        "privacy role-keys",
     ):
         done = blocked(command(words), tmp_path)
         assert done.returncode == 0, done.stderr

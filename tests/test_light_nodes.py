@@ -23,8 +23,8 @@ from codedfl.run.rehearsal import dealt_out
 
 HEAVY = ("scipy", "sklearn", "matplotlib", "pandas", "pyarrow", "ray", "onnxruntime")
 NOT_OURS_TO_RUN = (
-    *("numba", "codedfl_lab", "codedfl.run", "codedfl.estimators", "codedfl.report", "codedfl.mqtt.post"),
-    *("codedfl.engine.conductor", "codedfl.engine.study_run"),
+    *("numba", "codedfl_lab", "codedfl.run", "codedfl.estimators", "codedfl.report"),
+    *("codedfl.engines.mqtt_server", "codedfl.sum.session", "codedfl.protocol"),
 )
 MOST_MEGABYTES = 140
 MOST_TIMES_AS_LONG = 1.5
@@ -66,10 +66,11 @@ FLOWER = f"""
 import sys
 {TELL}
 from flwr.app import Context, RecordDict
-from codedfl.flower.client import make_client_app, make_host
+from codedfl.flower.client import make_client_app, member_of
 make_client_app()
 config = dict(zip(["study-file", "roster", "state-dir", "device-name"], sys.argv[1:]))
-make_host(Context(1, 2, config, RecordDict(), {{}}))
+membership, study = member_of(Context(1, 2, config, RecordDict(), {{}}))
+membership.device(study)
 tell()
 """
 
@@ -116,7 +117,7 @@ def within(modules: list[str], packages: tuple[str, ...]) -> list[str]:
 
 def test_a_joining_device_loads_its_own_side_only(approved: LocalStudy, bytecode: dict[str, str]):
     found = join(approved, bytecode)
-    assert {"codedfl.mqtt.daemon", "codedfl.engine.resident_host", "codedfl.protocol.device"} <= {*found["modules"]}
+    assert {"codedfl.engines.mqtt_device", "codedfl.sum.device"} <= {*found["modules"]}
     assert within(found["modules"], HEAVY) == []
     assert within(found["modules"], NOT_OURS_TO_RUN) == []
     assert found["megabytes"] <= MOST_MEGABYTES
@@ -133,7 +134,7 @@ def test_a_device_that_has_worked_is_light_too():
 def test_a_node_of_flower_loads_its_own_side_only(approved: LocalStudy, bytecode: dict[str, str]):
     name = approved.names[0]
     found = started(FLOWER, bytecode, approved.study_file, approved.roster_file, approved.state(name), name)
-    assert {"codedfl.flower.client", "codedfl.engine.device_host"} <= {*found["modules"]}
+    assert {"codedfl.flower.client", "codedfl.sum.device"} <= {*found["modules"]}
     assert within(found["modules"], HEAVY) == []
     assert within(found["modules"], (*NOT_OURS_TO_RUN, "codedfl.mqtt", "codedfl.cli")) == []
 

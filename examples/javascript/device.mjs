@@ -1,25 +1,24 @@
 // A device: a function of its study, rows, memory and the request. The page's "A device".
 
 import { ENTRIES, Refused, decode, encode, must, readRequest } from './msgpack.mjs';
-import { add, fromBytes, pad, product, spans, tileRows, toBytes, wordsOf } from './numbers.mjs';
+import { add, fromBytes, pad, product, spans, tileRows, toBytes } from './numbers.mjs';
 import {
   derive, isSigned, keyedHash, labelOf, openRoleKey, pack, padKey, publicOf, same, sealReply, sealRoleKey, sha256, shared,
   sign,
 } from './secrets.mjs';
-import { checkEnrolment, checkList, checkRoleKey, readStudy } from './study.mjs';
+import { checkEnrolment, checkList, checkRoleKey } from './study.mjs';
 
 const MOST_SECONDS = 60n * 24n * 3600n;
 const KEPT = 4; // sums of pads
 
 export class Device {
   /**
-   * terms: as the page's "What follows from the study" has it. memory: see memory.mjs.
+   * terms: what follows from the study, see terms.mjs. memory: see memory.mjs.
    * now: seconds since 1970, a whole number. random: draws roots, and nothing else.
    */
   constructor(terms, memory, now, random) {
-    Object.assign(this, { name: terms.name, terms, memory, now, random });
-    this.secret = Buffer.from(terms.secret, 'hex');
-    this.study = readStudy(terms.study);
+    const { name, secret, study } = terms;
+    Object.assign(this, { name, secret, study, terms, memory, now, random });
     this.kept = new Map(); // sums of pads, by what they are of: a cache
     this.handlers = {
       enrol: () => ({}),
@@ -111,27 +110,19 @@ export class Device {
 
   upload({ scope, root, a, A }, { ask }, own) {
     must(this.study.owners.has(this.name), 'role');
-    const layout = this.layoutOf(ask);
+    const { layout, plain, counted, most } = this.terms.about(ask);
     const label = labelOf(this.study.digest, ask);
     must(own.role_keys.length === this.study.colluders + 1, 'role');
     own.role_keys.forEach((key, role) => checkRoleKey(this.study, scope, role, key));
-    const rows = this.terms.rows[ask.toString('hex')];
-    const words = wordsOf(layout, rows.vector.map(BigInt), rows.matrix.map((row) => row.map(BigInt)));
-    const plain = toBytes(layout.bits, words);
     const nonce = keyedHash(scope, root, 'nonce', label, plain);
-    this.memory.contribute(ask, derive(this.secret, 'pinned', label, sha256(plain)), this.terms.arguments);
+    this.memory.contribute(ask, derive(this.secret, 'pinned', label, sha256(plain)), counted, most);
+    const words = fromBytes(layout.bits, plain);
     const publics = own.role_keys.map(([, , B]) => B);
     publics.forEach((B, role) => {
       const key = padKey(shared(a, B), role, [this.study.digest, this.name, A], B, label, nonce);
       add(words, pad(key, layout.bits, 0, words.length));
     });
     return { nonce, ...this.signed(layout, words, 'upload', label, A, ...publics, nonce) };
-  }
-
-  layoutOf(ask) {
-    const layout = this.study.layout.get(ask.toString('hex'));
-    must(layout, 'request');
-    return layout;
   }
 
   signed(layout, words, what, ...parts) {
@@ -145,7 +136,7 @@ export class Device {
   answer(keys, common, own) {
     const role = this.study.role.get(this.name);
     must(role !== undefined, 'role');
-    const layout = this.layoutOf(common.ask);
+    const { layout } = this.terms.about(common.ask);
     const label = labelOf(this.study.digest, common.ask);
     const b = this.openedRoleKey(keys, role, own);
     const B = own.role_key[2];
@@ -183,7 +174,7 @@ export class Device {
   readList(scope, common, own) {
     must(same(sha256(own.entries), common.list), 'list');
     const entries = decode(own.entries, ENTRIES, 'list');
-    checkList(this.study, scope, common.ask, entries, this.now());
+    checkList(this.study, scope, this.terms.about(common.ask).fixed, entries, this.now());
     return entries;
   }
 
@@ -205,7 +196,7 @@ export class Device {
   certify({ scope }, common, own) {
     const { study } = this;
     const label = labelOf(study.digest, common.ask);
-    const layout = this.layoutOf(common.ask);
+    const { layout } = this.terms.about(common.ask);
     const entries = this.readList(scope, common, own);
     must(layout.certified && !layout.size, 'request');
     must(own.uploads.length === entries.length && own.sums.length === study.colluders + 1, 'list');

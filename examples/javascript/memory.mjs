@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import { must } from './msgpack.mjs';
 
 const hex = (bytes) => Buffer.from(bytes).toString('hex');
-const EMPTY = { generation: ['-1', '', '0'], pinned: {}, asked: [], records: [] };
+const EMPTY = { generation: ['-1', '', '0'], pinned: {}, asked: [], records: {} };
 
 export class Memory {
   /** `path`: the file; none keeps everything in memory. */
@@ -33,14 +33,15 @@ export class Memory {
     this.write();
   }
 
-  /** Pin what was padded for an ask, of which there may be so many. */
-  contribute(ask, digest, most) {
+  /** Pin what was padded for an ask; of those that are counted together there may be so many. */
+  contribute(ask, digest, counted, most) {
     const { pinned } = this.state;
     const before = Object.hasOwn(pinned, hex(ask));
-    must(!before || pinned[hex(ask)] === hex(digest), 'rows');
-    must(before || most === null || Object.keys(pinned).length < most, 'budget');
+    must(!before || pinned[hex(ask)][0] === hex(digest), 'rows');
+    const alike = Object.values(pinned).filter(([, one]) => one === counted);
+    must(before || most === null || alike.length < most, 'budget');
     if (before) return;
-    pinned[hex(ask)] = hex(digest);
+    pinned[hex(ask)] = [hex(digest), counted];
     this.write();
   }
 
@@ -54,7 +55,7 @@ export class Memory {
   }
 
   closed(number, record) {
-    this.state.records.push([`${number}`, record.map(([ask, names]) => [hex(ask), names])]);
+    this.state.records[number] ??= record.map(([ask, names]) => [hex(ask), names]);
     this.keep(number, Buffer.alloc(0), 0n);
   }
 }

@@ -1,18 +1,17 @@
 // A device on two pipes: node serve.mjs TERMS.json MEMORY.json. The page's "How requests travel".
 
 import crypto from 'node:crypto';
-import fs from 'node:fs';
 import { Device } from './device.mjs';
 import { Memory } from './memory.mjs';
+import { Terms } from './terms.mjs';
 
 const [termsPath, memoryPath] = process.argv.slice(2);
 if (!memoryPath) {
   console.error('node serve.mjs TERMS.json MEMORY.json');
   process.exit(2);
 }
-const terms = JSON.parse(fs.readFileSync(termsPath, 'utf8'));
 const now = () => BigInt(Math.floor(Date.now() / 1000));
-const device = new Device(terms, new Memory(memoryPath), now, crypto.randomBytes);
+const device = new Device(Terms.read(termsPath), new Memory(memoryPath), now, crypto.randomBytes);
 
 let waiting = Buffer.alloc(0);
 process.stdin.on('data', (piece) => {

@@ -6,7 +6,7 @@ import { isSigned } from './secrets.mjs';
 const hex = (text) => Buffer.from(text, 'hex');
 const byBytes = (a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
-/** A study from JSON, as the page's "What follows from the study" has it. */
+/** A study from JSON, as the page's "What follows from the study" has it; asks apart, see terms.mjs. */
 export function readStudy(json) {
   const groups = new Map(Object.entries(json.group).map(([number, names]) => [Number(number), names]));
   const study = {
@@ -18,8 +18,6 @@ export function readStudy(json) {
     colluders: json.colluders,
     leastOwners: json.least_owners,
     holders: json.holders,
-    layout: new Map(Object.entries(json.layout)),
-    fixed: new Map(Object.entries(json.fixed)),
   };
   return { ...study, role: roles(study) };
 }
@@ -44,15 +42,14 @@ export function checkRoleKey(study, scope, role, [drawer, , rolePublic, signatur
 }
 
 /** Enough owners, each once, ascending, in whole groups: what privacy rests on. */
-export function checkList(study, scope, ask, entries, now) {
+export function checkList(study, scope, fixed, entries, now) {
   const names = entries.map(([name]) => name);
   const here = new Set(names);
   const whole = [...study.groups].filter(([, owners]) => owners.every((name) => here.has(name)));
   const union = whole.flatMap(([, owners]) => owners).sort(byBytes);
   must(names.length === union.length && names.every((name, i) => name === union[i]), 'list');
   must(names.length >= study.leastOwners, 'list');
-  const fixed = study.fixed.get(ask.toString('hex'));
   const numbers = whole.map(([number]) => number);
-  must(!fixed?.length || (numbers.length === fixed.length && fixed.every((one) => numbers.includes(one))), 'list');
+  must(!fixed.length || (numbers.length === fixed.length && fixed.every((one) => numbers.includes(one))), 'list');
   for (const entry of entries) checkEnrolment(study, scope, entry.slice(0, 4), now);
 }

@@ -6,135 +6,106 @@ products; it knows nothing of rings, codes, pads, masks or devices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from codedfl.protocol.schemes.coded_keys import CODED_KEYS
-from codedfl.protocol.server import Server
-from codedfl.run.in_process import run_in_process
-from codedfl.solve.descent import Nesterov, StepSchedule
+from codedfl.engines.in_process import Answer, InProcess
+from codedfl.solve.descent import GradientDescent, Nesterov, StepSchedule
 from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
 from codedfl.solve.solver import Solver
-from scenario import Scenario, descent
+from codedfl.sum.wire import Request, decode
+from codedfl_lab import CodedKeys, CodedPadded, CodedScheme, RoleKeys
+from trainings import Small
 
 EPOCHS = 5
-THETA = np.array([[0.3, -1.7], [2.0, 0.0], [-0.9, 5.5], [0.01, -0.02]])
+STEP = StepSchedule(0.5, 0.8, (2,))
 SOLVERS: dict[str, Callable[[], Solver]] = {
-    "descent": lambda: descent(EPOCHS),
+    "descent": lambda: GradientDescent(EPOCHS, 1e-3, STEP),
     "Nesterov": lambda: Nesterov(EPOCHS, regularisation=1e-3, step=StepSchedule(0.2)),
     "conjugate gradient": lambda: ConjugateGradient(EPOCHS, regularisation=1e-3, restart=2),
     "block Krylov": lambda: BlockKrylov(EPOCHS, regularisation=1e-3),
 }
-SCENARIOS = {
-    "D = 2, uncoded": Scenario(sizes=(3, 4), alpha=1),
-    "D = 2, replication": Scenario(sizes=(3, 4), alpha=2),
-    "uncoded": Scenario(sizes=(2, 1, 7, 3, 1), alpha=1),
-    "coded": Scenario(sizes=(2, 1, 7, 3, 1), alpha=3),
-    "replication": Scenario(sizes=(2, 1, 7, 3, 1), alpha=5),
-    "three primes": Scenario(sizes=(2, 1, 7, 3, 1), alpha=3, precision=50),
-    "Theta^(1) not zero": Scenario(sizes=(2, 1, 7, 3, 1), alpha=2, initial=THETA),
-    "Theta^(1) not zero, three primes": Scenario(sizes=(2, 1, 7, 3, 1), alpha=4, initial=THETA, precision=50),
-    "m securely summed": Scenario(sizes=(2, 1, 7, 3, 1), alpha=3, public_samples=False),
-    "m summed, Theta^(1) not zero": Scenario(sizes=(2, 9, 1, 1), alpha=2, public_samples=False, initial=THETA),
-    "one feature, one output": Scenario(sizes=(1, 1, 1), alpha=2, d=1, c=1),
-    "more outputs than features": Scenario(sizes=(2, 3, 2), alpha=2, d=2, c=7),
-    "masks off": Scenario(sizes=(2, 1, 7, 3, 1), alpha=3, masks=False),
-    "coded keys": Scenario(sizes=(2, 1, 7, 3, 1), alpha=3, scheme=CODED_KEYS),
+FIVE = (2, 1, 7, 3, 1)
+TRAININGS: dict[str, tuple[Small, CodedScheme, bool]] = {
+    "D = 2, uncoded": (Small((3, 4)), CodedPadded(1), True),
+    "D = 2, replication": (Small((3, 4)), CodedPadded(2), True),
+    "uncoded": (Small(FIVE), CodedPadded(1), True),
+    "coded": (Small(FIVE), CodedPadded(3), True),
+    "replication": (Small(FIVE), CodedPadded(5), True),
+    "three primes": (Small(FIVE, precision=50), CodedPadded(3), True),
+    "one feature, one output": (Small((1, 1, 1), d=1, c=1), CodedPadded(2), True),
+    "more outputs than features": (Small((2, 3, 2), d=2, c=7), CodedPadded(2), True),
+    "masks off": (Small(FIVE), CodedPadded(3), False),
+    "coded keys": (Small(FIVE), CodedKeys(3), True),
+    "coded keys, three primes": (Small(FIVE, precision=50), CodedKeys(3), True),
+    "groups": (Small((*FIVE, 4, 2)), CodedKeys(2, groups=2), True),
+    "role keys": (Small(FIVE), RoleKeys(1), True),
+    "role keys, no colluder": (Small(FIVE), RoleKeys(0), True),
+    "role keys, 32 bits": (Small(FIVE), RoleKeys(1, narrow=True), True),
+    "role keys, a spare reply": (Small(FIVE), RoleKeys(1, spare=1), True),
 }
 
 
+class Straggling(InProcess):
+    """In every epoch others are late for good, as many as the scheme can do without; replies come in any order."""
+
+    def __init__(self, devices: Mapping[str, Answer], late: int, rng: np.random.Generator) -> None:
+        super().__init__(devices)
+        self._names, self._count, self._rng = list(devices), late, rng
+        self._asked: set[bytes] = set()
+        self._late: set[str] = set()
+
+    def send(self, device: str, request: bytes) -> None:
+        found = decode(request, Request, "a request")
+        if found.kind == "answer":
+            if found.common not in self._asked:
+                self._asked.add(found.common)
+                self._late = set(self._rng.choice(self._names, self._count, replace=False).tolist())
+            if device in self._late:
+                return
+        super().send(device, request)
+
+    def replies(self, seconds: float) -> list[tuple[str, bytes]]:
+        found = super().replies(seconds)
+        return [found[i] for i in self._rng.permutation(len(found))]
+
+
 @cache
-def expected(scenario: str, solver: str) -> list[np.ndarray]:
-    return SCENARIOS[scenario].expected_models(SOLVERS[solver]())
-
-
-def models_of(
-    scenario: Scenario, solver: Solver, arrivals: Callable[[int, Sequence[str]], Sequence[str]]
-) -> tuple[Server, list[np.ndarray]]:
-    """The model after each epoch of a real run."""
-    server = scenario.server(solver)
-    models: list[np.ndarray] = []
-
-    def keep(epoch: int) -> None:
-        assert server.model is not None
-        assert epoch == len(models) + 1
-        models.append(server.model.copy())
-
-    run_in_process(server, scenario.devices(), arrivals, keep)
-    return server, models
+def expected(name: str, solver: str) -> list[np.ndarray]:
+    small, scheme, _ = TRAININGS[name]
+    return small.expected(scheme, SOLVERS[solver]())
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", TRAININGS)
 def test_every_model_is_the_centralised_one(name: str, solver: str):
-    """With as many stragglers as the code allows, others in every epoch."""
-    scenario = SCENARIOS[name]
-    rng = np.random.default_rng(len(name))
-    needed = scenario.n_devices - scenario.alpha + 1
-
-    def arrivals(epoch: int, names: Sequence[str]) -> Sequence[str]:
-        del epoch
-        return rng.permutation(names)[:needed].tolist()
-
-    server, models = models_of(scenario, SOLVERS[solver](), arrivals)
+    """With as many stragglers as the scheme allows, others in every epoch."""
+    small, scheme, masks = TRAININGS[name]
+    rng, late = np.random.default_rng(len(name)), scheme.quorum(len(small.sizes)).failures_survived
+    models = small.models(scheme, SOLVERS[solver](), lambda devices: Straggling(devices, late, rng), masks=masks)
     assert len(models) == len(expected(name, solver))
     for model, truth in zip(models, expected(name, solver), strict=True):
         assert np.array_equal(model, truth)
-    assert len(server.agreement.fixed_point.ring.primes) == (3 if scenario.precision else 2)
-    if scenario.initial is not None:
-        assert np.any(server.agreement.initial_model)
 
 
-@pytest.mark.parametrize("name", ["coded", "Theta^(1) not zero", "m securely summed", "D = 2, replication"])
-@given(data=st.data())
-@settings(max_examples=15)
-def test_whoever_arrives_in_whatever_order(name: str, data: st.DataObject):
-    """Any order, any subset that is large enough, answers after the deciding ones included: drawn for each epoch."""
-    scenario = SCENARIOS[name]
-    needed = scenario.n_devices - scenario.alpha + 1
-
-    def arrivals(epoch: int, names: Sequence[str]) -> Sequence[str]:
-        order = data.draw(st.permutations(names), label=f"epoch {epoch}")
-        return order[: data.draw(st.integers(needed, len(names)), label="how many")]
-
-    _, models = models_of(scenario, SOLVERS["descent"](), arrivals)
-    for model, truth in zip(models, expected(name, "descent"), strict=True):
-        assert np.array_equal(model, truth)
-
-
-def test_a_device_that_drops_out_and_comes_back_changes_nothing():
-    """device-2 of five is away in epochs 2 and 3, device-4 from epoch 3 on; everybody else comes in another order."""
-    away = {2: {"device-2"}, 3: {"device-2", "device-4"}, 4: {"device-4"}, 5: {"device-4"}}
-
-    def arrivals(epoch: int, names: Sequence[str]) -> Sequence[str]:
-        there = [name for name in names if name not in away.get(epoch, ())]
-        return there[epoch % len(there) :] + there[: epoch % len(there)]
-
-    _, models = models_of(SCENARIOS["coded"], SOLVERS["descent"](), arrivals)
-    for model, truth in zip(models, expected("coded", "descent"), strict=True):
-        assert np.array_equal(model, truth)
-
-
-def test_the_oracle_tells_scenarios_and_epochs_apart():
+def test_the_oracle_tells_trainings_and_epochs_apart():
     """Equality above means something: a last bit is a difference, and so are other stragglers' data."""
     coded = expected("coded", "descent")
     assert not any(np.array_equal(one, other) for one, other in pairwise(coded))
     assert not np.array_equal(coded[-1], expected("three primes", "descent")[-1])
-    without = Scenario(sizes=(2, 1, 7, 3, 1), alpha=3)
+    without = Small(FIVE)
     without.data[1] = (np.zeros((1, 4)), np.zeros((1, 2)))
-    assert not np.array_equal(coded[-1], without.expected_models(descent(EPOCHS))[-1])
+    assert not np.array_equal(coded[-1], without.expected(CodedPadded(3), SOLVERS["descent"]())[-1])
 
 
 @pytest.mark.parametrize("alpha", [1, 7, 20])
 def test_twenty_devices_with_twelve_features(alpha: int):
-    scenario = Scenario(sizes=tuple(1 + i % 5 for i in range(20)), alpha=alpha, d=12, c=3)
-    rng = np.random.default_rng(alpha)
-    _, models = models_of(scenario, descent(3), lambda _, names: rng.permutation(names)[: 21 - alpha].tolist())
-    for model, truth in zip(models, scenario.expected_models(descent(3)), strict=True):
+    small = Small(tuple(1 + i % 5 for i in range(20)), d=12, c=3)
+    rng, make = np.random.default_rng(alpha), lambda: GradientDescent(3, 1e-3, STEP)
+    models = small.models(CodedPadded(alpha), make(), lambda devices: Straggling(devices, alpha - 1, rng))
+    for model, truth in zip(models, small.expected(CodedPadded(alpha), make()), strict=True):
         assert np.array_equal(model, truth)

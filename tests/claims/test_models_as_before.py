@@ -13,21 +13,20 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from codedfl.protocol.scheme import SharingScheme
-from codedfl.protocol.schemes.coded_keys import CODED_KEYS, ONE_SHOT
-from codedfl.protocol.schemes.coded_padded import CODED_PADDED
-from codedfl.run.in_process import run_in_process
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent, Nesterov, StepSchedule
 from codedfl.solve.krylov import ConjugateGradient
 from codedfl.solve.solver import Solver
-from scenario import Scenario
+from codedfl_lab import CodedKeys, CodedPadded, CodedScheme, OneShot, RoleKeys, RoleSums
+from trainings import Small
 
 STEP = StepSchedule(0.3, 0.5, (6,))
-SCHEMES: dict[str, SharingScheme] = {
-    "coded-padded": CODED_PADDED,
-    "coded-keys": CODED_KEYS,
-    "one-shot": ONE_SHOT,
+SCHEMES: dict[str, CodedScheme] = {
+    "coded-padded": CodedPadded(3),
+    "coded-keys": CodedKeys(3),
+    "one-shot": OneShot(3),
+    "role-keys": RoleKeys(1),
+    "role-sums": RoleSums(1),
 }
 SOLVERS: dict[str, Callable[[], Solver]] = {
     "gd": lambda: GradientDescent(9, 1e-3, STEP),
@@ -35,20 +34,13 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
     "cg": lambda: ConjugateGradient(9, 1e-3, restart=4),
     "closed-form": lambda: ClosedForm(1e-3),
 }
+DESCENT, ACCELERATED, CONJUGATE = "af52dedfd834581a", "9496563e9bcb56e5", "3cb43c7410e58bd4"
 BEFORE = {
-    ("coded-padded", "gd"): "af52dedfd834581a",
-    ("coded-padded", "nesterov"): "9496563e9bcb56e5",
-    ("coded-padded", "cg"): "3cb43c7410e58bd4",
-    ("coded-keys", "gd"): "af52dedfd834581a",
-    ("coded-keys", "nesterov"): "9496563e9bcb56e5",
-    ("coded-keys", "cg"): "3cb43c7410e58bd4",
-    ("one-shot", "closed-form"): "e76545881c8037d8",
+    **{(scheme, "gd"): DESCENT for scheme in ("coded-padded", "coded-keys", "role-keys")},
+    **{(scheme, "nesterov"): ACCELERATED for scheme in ("coded-padded", "coded-keys", "role-keys")},
+    **{(scheme, "cg"): CONJUGATE for scheme in ("coded-padded", "coded-keys", "role-keys")},
+    **{(scheme, "closed-form"): "e76545881c8037d8" for scheme in ("one-shot", "role-sums")},
 }
-
-
-def trained(scheme: str, solver: str) -> np.ndarray:
-    scenario = Scenario(sizes=(4, 9, 2, 6, 3), alpha=3, d=7, c=3, seed=11, scheme=SCHEMES[scheme])
-    return run_in_process(scenario.server(SOLVERS[solver]()), scenario.devices())
 
 
 def digest(model: np.ndarray) -> str:
@@ -57,5 +49,6 @@ def digest(model: np.ndarray) -> str:
 
 @pytest.mark.parametrize(("scheme", "solver"), BEFORE)
 def test_the_model_is_the_one_of_version_0_1(scheme: str, solver: str):
-    model = trained(scheme, solver)
+    small = Small(sizes=(4, 9, 2, 6, 3), d=7, c=3, seed=11)
+    model = small.models(SCHEMES[scheme], SOLVERS[solver]())[-1]
     assert digest(np.round(model, 9) if solver == "closed-form" else model) == BEFORE[scheme, solver]

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from codedfl.cli import serve
 from codedfl.cli.app import app
-from codedfl.engine.run_watch import RunWatch
-from codedfl.protocol.server_events import Answered, AnsweredLate, DeviceState
-from codedfl.run.event_log import Connected
+from codedfl.report.event_log import Connected
+from codedfl.report.run_watch import RunWatch
+from codedfl.sum.events import DeviceState, Replied, RepliedLate
 
 pytestmark = pytest.mark.hospitals
 
@@ -105,9 +105,9 @@ def test_the_live_view_is_gone_before_the_results():
     watch = RunWatch()
     with serve._shown(watch, console) as shown:
         shown.take(Connected("hospital-of-the-holy-spirit"))
-        shown.take(DeviceState("hospital-of-the-holy-spirit", "shared"))
-        shown.take(Answered("hospital-of-the-holy-spirit", 1, 100))
-        shown.take(AnsweredLate("hospital-of-the-holy-spirit", 2, 100))
+        shown.take(DeviceState("hospital-of-the-holy-spirit", "uploaded"))
+        shown.take(Replied("hospital-of-the-holy-spirit", 1, 100))
+        shown.take(RepliedLate("hospital-of-the-holy-spirit", 2, 100))
     console.print("R^2 0.19")
     assert "hospital-of-the-holy-spirit" in written.getvalue()
     assert "late" not in written.getvalue()

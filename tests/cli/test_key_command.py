@@ -8,7 +8,7 @@ import pytest
 from command_runner import Run
 
 from codedfl.contract.roster import load_roster
-from codedfl.engine.keys import DEVICE_KEY, load_identity
+from codedfl.crypto.key_files import DEVICE_KEY, load_identity
 
 
 @pytest.mark.hospitals

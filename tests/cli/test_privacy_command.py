@@ -5,7 +5,7 @@ import json
 import pytest
 from command_runner import Run
 
-from codedfl.protocol.schemes.registry import SCHEMES
+from codedfl_lab.schemes.registry import SCHEMES
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -13,8 +13,8 @@ from codedfl.code.gradient_code import coded_quorum, group_sizes, make_code
 from codedfl.code.quorum import Quorum, QuorumPart
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
-from codedfl.protocol.schemes.coded_keys import CODED_KEYS, CodedKeys
 from codedfl.protocol.server import Server
+from codedfl_lab.schemes.coded_keys import CODED_KEYS, CodedKeys
 from scenario import Scenario, descent
 from wording import exactly
 

@@ -5,25 +5,31 @@ from __future__ import annotations
 import inspect
 import logging
 import os
-import random
 import secrets
 import stat
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from codedfl.contract.ledger_base import LedgerBase
+from codedfl.crypto.key_files import load_identity
 from codedfl.crypto.sealed import Identity
-from codedfl.engine.keys import load_identity
-from codedfl.engine.state_folder import StateFolder
+from codedfl.engines.in_process import InProcess
 from codedfl.errors import CodedFLError
 from codedfl.protocol.device import Device
 from codedfl.protocol.scheme import SharingScheme
 from codedfl.protocol.schemes.coded_keys import CODED_KEYS
 from codedfl.protocol.schemes.coded_padded import CODED_PADDED
 from codedfl.protocol.server import Server
-from fake_post import FakePost, make_conductor, make_hosts
+from codedfl.sum.device import Device as SumDevice
+from codedfl.sum.layout import Layout
+from codedfl.sum.memory import InMemory
+from codedfl.sum.session import Session
+from codedfl.sum.store import Store
+from federations import SERVER, MadeUp, identity, terms_of
 from scenario import Network, Scenario, descent
 
 SCHEMES = pytest.mark.parametrize("scheme", [CODED_PADDED, CODED_KEYS])
@@ -92,26 +98,29 @@ def test_the_search_finds_a_secret_where_there_is_one():
     assert recorder.shown_in(f"seed {secret.hex()}") == [secret]
 
 
-@SCHEMES
-def test_logs_of_real_machines_show_no_secret(
-    scheme: SharingScheme,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-):
-    recorder = Recorder()
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-    for kind in (Server, Device):
-        monkeypatch.setitem(kind.__init__.__kwdefaults__, "random_bytes", recorder)
+def test_logs_of_a_sum_show_no_secret(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.DEBUG)
-    scenario = Scenario(scheme=scheme)
-    draw = random.Random(1)
-    kinds = ["", "", "", "", "damage call", "damage reply"]
-    post = FakePost(make_hosts(scenario, tmp_path), fault=lambda *_: draw.choice(kinds))
-    conductor = make_conductor(scenario, post, tmp_path, descent)
-    conductor.run()
-    assert len(recorder.drawn) > 30
-    assert caplog.text
+    recorder, layout = Recorder(), Layout.of_vector(2, 100)
+    terms = terms_of([["a", "b", "c"]], 1)
+    devices = {
+        name: SumDevice(
+            *(name, identity(name), MadeUp(terms, {b"ask": layout}, {b"ask": ([1, 2], [])}), InMemory()),
+            now=lambda: 0.0,
+            random_bytes=recorder,
+        )
+        for name in terms.by_name
+    }
+
+    def damaged(name: str, request: bytes) -> bytes:
+        devices[name].reply(request[:-1])
+        devices[name].reply(request.replace(request[40:50], bytes(10)))
+        return devices[name].reply(request)
+
+    engine = InProcess({name: partial(damaged, name) for name in devices})
+    kept = (SERVER, Store())
+    session = Session(engine, MadeUp(terms, {b"ask": layout}), *kept, wall=lambda: 0.0, random_bytes=recorder)
+    assert session.sum(b"ask") == [3, 6]
+    assert len(recorder.drawn) == 4 and caplog.text
     assert recorder.shown_in(caplog.text) == []
 
 
@@ -135,10 +144,11 @@ def mode_of(path: Path) -> int:
 @pytest.mark.usefixtures("_careless_umask")
 def test_files_with_secrets_are_closed_to_others(tmp_path: Path):
     load_identity(tmp_path / "keys" / "identity.key")
-    folder = StateFolder(tmp_path / "state" / "run")
-    with folder.locked():
-        folder.save({"seed": bytes(32), "bulk": bytes(20_000)})
+    store = Store(tmp_path / "keys" / "replies.sqlite")
+    store.put(("generation",), bytes(32))
+    ledger = LedgerBase(tmp_path / "contract")
+    ledger.keep(bytes(32), 1, bytes(32), 1)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(files) == 4  # key, index, bulk, lock
+    assert {path.name for path in files} > {"identity.key", "replies.sqlite"} and len(files) >= 3
     assert {mode_of(path) for path in files} == {0o600}
     assert {mode_of(path) for path in tmp_path.rglob("*") if path.is_dir()} == {0o700}

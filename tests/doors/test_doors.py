@@ -24,14 +24,14 @@ from codedfl.cli.app import app
 from codedfl.errors import InvalidInput
 from codedfl.protocol.contribution import Rows
 from codedfl.protocol.device import Device
-from codedfl.protocol.schemes import registry
-from codedfl.protocol.schemes.registry import SCHEMES, SchemeRegistry, scheme_type, sharing_scheme
 from codedfl.protocol.server import Server
-from codedfl.report.privacy_table import privacy_table
 from codedfl.solve import registry as solvers
 from codedfl.solve.descent import GradientDescent
 from codedfl_lab import Conditions, Conventional, Entry, Fleet, FleetLatency, Limits, Search, Settings
 from codedfl_lab.comparing.simulator import simulate
+from codedfl_lab.report.privacy_table import privacy_table
+from codedfl_lab.schemes import registry
+from codedfl_lab.schemes.registry import SCHEMES, SchemeRegistry, scheme_type, sharing_scheme
 from scenario import Network, Scenario, descent
 from small_problems import digits, totals
 

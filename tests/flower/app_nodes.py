@@ -1,4 +1,4 @@
-"""Nodes as Flower runs them, and a grid in this process: every call goes through Flower's records to the client app."""
+"""Nodes as Flower runs them, and a grid in this process: every message goes through records to the client app."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from sklearn.datasets import load_diabetes
 
 from codedfl.contract.draft import draft_of_table, study_text
 from codedfl.data.tables import RawTable, as_raw_table
-from codedfl.engine.calls import Call, Reply
 from codedfl.flower.client import make_client_app
-from codedfl.flower.records import call_record, read_reply
+from codedfl.flower.records import HELLO, Hello
 from codedfl.run.rehearsal import dealt_out
 
 DEVICES = 5
@@ -45,14 +44,13 @@ def diabetes_study(tables: dict[str, RawTable]) -> dict[str, Any]:
 
 @dataclass
 class Node:
-    """One node by its own configuration; a call starts its app anew."""
+    """One node by its own configuration; a message starts its app anew."""
 
     config: dict[str, Any]
     context: Context = field(init=False)
 
-    def handle(self, call: Call) -> Reply:
-        kind, content = call_record(call)
-        return read_reply(self.answer(Message(content, 2, kind), "1").content)
+    def greet(self, hello: Hello) -> RecordDict:
+        return self.answer(Message(hello.record(), 2, HELLO), "1").content
 
     def answer(self, message: Message, number: str) -> Message:
         message.metadata.__dict__["_message_id"] = number

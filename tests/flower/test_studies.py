@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from app_nodes import DEVICES, Machines
+from flwr.app import RecordDict
 
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.data.model import TrainedModel
-from codedfl.engine.calls import Hello, Introduction, Refused
 from codedfl.errors import NotEnoughDevices
+from codedfl.flower.records import Hello
 from codedfl.flower.server import serve
-from codedfl.protocol.terms import DOES_NOT_TAKE_PART
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def machines(tmp_path: Path) -> Machines:
 
 
 def test_all_totals_on_nodes_are_the_rehearsal_bit_for_bit(machines: Machines):
-    found = serve(machines.grid, machines.config(farewell_seconds=5.0))  # type: ignore[arg-type]
+    found = serve(machines.grid, machines.config())  # type: ignore[arg-type]
     expected = machines.made.rehearsed().findings
     assert found.total == expected.total and found.merged == expected.merged and found.rows == expected.rows
     assert np.array_equal(found.model.theta, expected.model.theta)
@@ -52,17 +52,17 @@ def test_a_node_whose_operator_has_not_approved_is_not_counted(machines: Machine
     last = machines.made.names[-1]
     approved = machines.made.state(last) / last / "contract"
     shutil.move(approved, machines.folder / "kept")
-    hello = Hello(b"x", bytes.fromhex(machines.made.study.server_key))
+    hello = Hello.to_nodes_of(machines.made.study.digest())
     node = machines.nodes[100 + DEVICES - 1]
-    assert node.handle(hello) == Refused(DOES_NOT_TAKE_PART)
+    assert node.greet(hello) == RecordDict()
     digest = machines.made.study.digest().hex()[:16]
     words = f"the study 'stays' must be approved on this device, got no approval of {digest}"
     assert any(words in text for _, _, text in caplog.record_tuples)
     with pytest.raises(
         NotEnoughDevices,
-        match=rf"; absent \(.*\): {last}; refused \(their own logs say why, .*\): node \d+",
+        match=rf"absent \(.*\): {last}",
     ):
-        serve(machines.grid, machines.config(join_seconds=1.0))  # type: ignore[arg-type]
+        serve(machines.grid, machines.config(join=1.0))  # type: ignore[arg-type]
     shutil.rmtree(approved, ignore_errors=True)
     shutil.move(machines.folder / "kept", approved)
-    assert isinstance(node.handle(hello), Introduction)
+    assert node.greet(hello) != RecordDict()

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import msgpack
 import pytest
 from stopped_runs import scenario_of, stopped_at
 
-from codedfl.engine.state_folder import StateFolder
-from codedfl.errors import CodedFLError, MessageRefused
+from codedfl.errors import MessageRefused
 from codedfl.protocol.agreement import Agreement, Invitation, Parameters
 from codedfl.protocol.messages import SERVER, Answer, Complaint, Kind, Message, Secrets, Share, Shares, Update
 from codedfl.protocol.packing import unpack_bounded
@@ -106,20 +103,6 @@ def test_a_bomb_is_refused_for_the_memory_it_came_in(decoder: str, bomb: str):
             DECODERS[decoder](data)
 
     assert peak_of(decode, data) < MOST_MEMORY
-
-
-@pytest.mark.parametrize("bomb", BOMBS)
-def test_a_saved_state_is_no_bomb_either(tmp_path: Path, bomb: str):
-    """Whoever can write it could do worse; but a damaged disk should not take the machine's memory."""
-    content = b"\x82\xa6format\xafcodedfl-state-3\xa5state" + BOMBS[bomb](LARGE if bomb == "lists" else SMALL)
-    (tmp_path / "state").mkdir(mode=0o700)
-    (tmp_path / "state" / "index.msgpack").write_bytes(hashlib.sha256(content).digest() + content)
-
-    def load(_: bytes) -> None:
-        with pytest.raises(CodedFLError, match=r"^a saved state must be whole, got a damaged one in "):
-            StateFolder(tmp_path / "state").load()
-
-    assert peak_of(load, b"") < 3 * MOST_MEMORY
 
 
 # -- how long a message of a kind may be

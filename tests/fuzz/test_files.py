@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import io
 import json
-import os
 import re
 import struct
 import zipfile
@@ -14,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgpack
 import numpy as np
 import pytest
 from mutation import INPUTS, damaged, damaged_list, fuzz
@@ -27,11 +25,10 @@ from codedfl.contract.policy import load_policy
 from codedfl.contract.roster import load_roster
 from codedfl.contract.snapshot import RowTags, Snapshot
 from codedfl.contract.toml_file import load_study, parse_study
+from codedfl.crypto.key_files import load_identity
 from codedfl.data.columns import Columns
 from codedfl.data.model import TrainedModel
 from codedfl.data.tables import read_file
-from codedfl.engine.keys import load_identity
-from codedfl.engine.state_folder import StateFolder
 from codedfl.errors import InvalidInput
 from codedfl_lab.datasets.idx import read_idx
 from codedfl_lab.datasets.table_file import TableReading, load_file
@@ -225,21 +222,6 @@ def test_rosters(tmp_path: Path):
     fuzz_file(load_roster, [ROSTER], tmp_path / "roster.toml")
 
 
-def test_saved_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-    folder = StateFolder(tmp_path / "run")
-    state = {"device": {"epoch": 3, "seeds": [[1, bytes(32)]], "linear": np.ones((80, 80))}, "line": [b"x" * 20_000]}
-    folder.save(state)
-    index = folder.path / "index.msgpack"
-    content = index.read_bytes()[32:]
-
-    def load(path: Path) -> object:
-        path.write_bytes(with_digest(path.read_bytes()))
-        return folder.load()
-
-    fuzz_file(load, [content], index)
-
-
 # -- what a hundred thousand inputs have found
 
 
@@ -252,17 +234,6 @@ def test_a_parquet_file_whose_names_are_no_text_is_refused(tmp_path: Path):
     path.write_bytes(path.read_bytes().replace(b"label", b"l\xe1bel"))
     with pytest.raises(InvalidInput, match=r"^data\.parquet must be a Parquet file, got "):
         load_file(path)
-
-
-def test_a_saved_array_of_an_odd_type_is_refused(tmp_path: Path):
-    folder = StateFolder(tmp_path / "run")
-    folder.save({"small": np.zeros(3)})
-    index = folder.path / "index.msgpack"
-    content = index.read_bytes()[32:]
-    assert b"<f8" in content
-    index.write_bytes(with_digest(content.replace(b"<f8", b",f8")))
-    with pytest.raises(InvalidInput, match=r"^a saved state must be whole, got a damaged one in "):
-        folder.load()
 
 
 # -- bombs and escapes
@@ -295,18 +266,3 @@ def test_a_fleet_cannot_ask_for_a_billion_devices(tmp_path: Path):
     path.write_text(head + classes * 9)
     with pytest.raises(InvalidInput, match=r"device must count at most 1000000 devices in all, got \d+$"):
         Fleet.load(path)
-
-
-@pytest.mark.parametrize("name", ["../outside", "/etc/hostname", "..", "sub/../../outside"])
-def test_a_saved_state_reads_nothing_outside_its_folder(tmp_path: Path, name: str):
-    (tmp_path / "outside").write_bytes(b"not yours")
-    folder = StateFolder(tmp_path / "run")
-    folder.save({"big": bytes(20_000)})
-    index = folder.path / "index.msgpack"
-    known = next(entry.name for entry in folder.path.iterdir() if entry.name != index.name)
-    assert known.encode() in index.read_bytes()
-    content = msgpack.unpackb(index.read_bytes()[32:])
-    content["state"]["big"]["$file"] = name
-    index.write_bytes(with_digest(msgpack.packb(content)))
-    with pytest.raises(InvalidInput, match=r"^a saved state must be whole, got a damaged one in "):
-        folder.load()

@@ -5,7 +5,6 @@ What is tried here is said in docs/deploy.md, section 9.
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import shutil
@@ -18,12 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from study_fleet import fleet_of
 
-from approved_studies import same_findings
-from codedfl.engine import authority
+from codedfl.crypto import authority
 from codedfl.errors import InvalidInput
-from codedfl.mqtt import small_broker, topics
+from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.broker_folder import MOSQUITTO, SMALL, BrokerFolder, Party
 from codedfl.mqtt.link import BrokerFailed, BrokerLink, Connected, Will
@@ -184,58 +181,3 @@ def test_the_small_broker_says_whom_it_does_not_let_in(
         with pytest.raises(BrokerFailed):
             opened(unchecked(running.address("device-0"), monkeypatch))
     assert f"{HOST} is not let in (certificate has expired)" in caplog.messages
-
-
-# -- sizes
-
-
-@pytest.mark.usefixtures("quick_disk")
-def test_no_message_is_larger_than_hosted_brokers_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """With uploads of a few hundred kB, and agreement, list and certificate among them."""
-    fleet = fleet_of("rbf", tmp_path / "x", n_features=200, epochs=3, held_out=0.0)
-    largest: list[int] = []
-    publish = type(fleet.broker.connect("probe", Will("x"))).publish
-
-    def measured(link: Any, topic: str, payload: bytes, *, retain: bool = False) -> None:
-        largest.append(len(payload))
-        publish(link, topic, payload, retain=retain)
-
-    monkeypatch.setattr(type(next(iter(fleet.devices.values()))), "publish", measured)
-    fleet.serve()
-    assert 90_000 < max(largest) < 100_000 < small_broker.MOST_PACKET == 131_072
-
-
-# -- disks
-
-
-@pytest.mark.usefixtures("quick_disk")
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
-def test_a_disk_that_is_full_or_read_only_stops_its_device_and_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
-):
-    """The process ends without an answer; when the disk is mended the same command goes on, with the same model."""
-    fleet = fleet_of("linear", tmp_path / "x")
-    open_, broken = os.open, {"clinic-5": False}
-    place = str(fleet.of.folder / "clinic-5")
-
-    def failing(path: Any, flags: int, *more: Any, **options: Any) -> int:
-        if broken["clinic-5"] and flags & (os.O_WRONLY | os.O_RDWR) and str(path).startswith(place):
-            raise OSError(code, os.strerror(code), str(path))
-        return open_(path, flags, *more, **options)
-
-    monkeypatch.setattr(os, "open", failing)
-    ended: list[OSError] = []
-    turn = type(fleet.devices["clinic-5"].owner).turn
-
-    def guarded(daemon: Any, seconds: float) -> None:
-        try:
-            turn(daemon, seconds)
-        except OSError as error:  # codedfl join ends with one line
-            ended.append(error)
-            broken["clinic-5"] = False
-            daemon.died()
-
-    monkeypatch.setattr(type(fleet.devices["clinic-5"].owner), "turn", guarded)
-    fleet.when_asked("gram", lambda: broken.update({"clinic-5": True}))
-    same_findings(fleet.serve(), fleet.of.rehearsed())
-    assert [error.errno for error in ended] == [code]

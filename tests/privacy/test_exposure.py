@@ -15,10 +15,10 @@ from codedfl.exact.ring import Ring
 from codedfl.privacy.exposure import Exposure, coded_exposure, exposed_set
 from codedfl.privacy.row_reduction import reduced
 from codedfl.privacy.views import THE_SERVER, coded_views
-from codedfl.protocol.schemes.coded_keys import CodedKeys
-from codedfl.protocol.schemes.registry import SCHEMES, make_scheme
-from codedfl.report.privacy_table import privacy_table
 from codedfl_lab.baselines.conventional import Conventional
+from codedfl_lab.report.privacy_table import privacy_table
+from codedfl_lab.schemes.coded_keys import CodedKeys
+from codedfl_lab.schemes.registry import SCHEMES, make_scheme
 
 SMALL = [(n, alpha) for n in range(2, 9) for alpha in range(1, n + 1)]
 

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 from second_model import Model
 
-from codedfl.protocol.schemes.coded_keys import CodedKeys
-from codedfl.protocol.schemes.coded_padded import CodedPadded
-from codedfl.protocol.schemes.descriptor import CodedScheme, Scheme
-from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.baselines.drop_slowest import DropSlowest
 from codedfl_lab.costs.times import Conditions, Draws, WorkShape, epoch_end_times
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import SharingConvention
+from codedfl_lab.schemes.coded_keys import CodedKeys
+from codedfl_lab.schemes.coded_padded import CodedPadded
+from codedfl_lab.schemes.descriptor import CodedScheme, Scheme
+from codedfl_lab.schemes.role_keys import RoleKeys
 
 WITHIN = 0.01
 CONVENTIONS: tuple[SharingConvention, ...] = get_args(SharingConvention)

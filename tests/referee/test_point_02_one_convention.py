@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codedfl.protocol.schemes.coded_padded import CodedPadded
-from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl_lab.baselines.coded_fedl import CodedFedL
 from codedfl_lab.comparing.results import SchemeResult
 from codedfl_lab.costs.times import Conditions, Draws, WorkShape, epoch_end_times
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import SharingConvention
 from codedfl_lab.reproduce.claims import slightly_slower_than_coded_fedl
+from codedfl_lab.schemes.coded_padded import CodedPadded
+from codedfl_lab.schemes.descriptor import Scheme
 from made_up_results import timed
 
 ROOT = Path(__file__).parents[2]

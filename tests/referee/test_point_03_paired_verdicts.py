@@ -12,8 +12,6 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from codedfl.protocol.schemes.coded_keys import CodedKeys
-from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.baselines.drop_slowest import DropSlowest
 from codedfl_lab.comparing.paired import Interval, times_faster
@@ -22,6 +20,8 @@ from codedfl_lab.comparing.results import Verdict
 from codedfl_lab.costs.times import Conditions, Draws, WorkShape, epoch_end_times
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.reproduce.claims import alpha_never_beats_conventional, headline_speedup
+from codedfl_lab.schemes.coded_keys import CodedKeys
+from codedfl_lab.schemes.coded_padded import CodedPadded
 from made_up_results import timed
 
 ROOT = Path(__file__).parents[2]

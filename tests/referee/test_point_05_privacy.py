@@ -15,11 +15,11 @@ from click.testing import Result
 
 from codedfl.privacy.rows import PrivacyRow, privacy_rows
 from codedfl.privacy.views import THE_SERVER, Seen, Views, unit_forms
-from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
-from codedfl.protocol.schemes.coded_padded import CodedPadded
-from codedfl.protocol.schemes.descriptor import Scheme
-from codedfl.protocol.schemes.registry import SCHEMES, make_scheme
-from codedfl.protocol.schemes.role_keys import RoleKeys, RoleSums
+from codedfl_lab.schemes.coded_keys import CodedKeys, OneShot
+from codedfl_lab.schemes.coded_padded import CodedPadded
+from codedfl_lab.schemes.descriptor import Scheme
+from codedfl_lab.schemes.registry import SCHEMES, make_scheme
+from codedfl_lab.schemes.role_keys import RoleKeys, RoleSums
 
 Run = Callable[..., Result]
 PARTIES = [

@@ -14,8 +14,6 @@ from click.testing import Result
 
 from codedfl.code.quorum import Quorum, QuorumPart
 from codedfl.data.problem import make_problem
-from codedfl.protocol.schemes.coded_keys import CodedKeys
-from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl_lab import datasets
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.comparing.names import full_name
@@ -25,6 +23,8 @@ from codedfl_lab.costs.times import Conditions, Draws, WorkShape, epoch_end_time
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.planning.planner import Planning, Search, plan
 from codedfl_lab.report.plan_table import tie_words
+from codedfl_lab.schemes.coded_keys import CodedKeys
+from codedfl_lab.schemes.role_keys import RoleKeys
 
 Run = Callable[..., Result]
 

@@ -11,8 +11,8 @@ import pytest
 from click.testing import Result
 
 import codedfl
-from codedfl.protocol.schemes.registry import SCHEMES
 from codedfl_lab.cli.scheme_choice import RaceOptions
+from codedfl_lab.schemes.registry import SCHEMES
 
 Run = Callable[..., Result]
 QUICK = ("--targets", "0.7", "--seeds", "1", "--draws", "3", "--epochs", "60")

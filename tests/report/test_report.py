@@ -19,8 +19,6 @@ from rich.console import Console
 
 from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes.coded_keys import CodedKeys
-from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.report.text import count, number
 from codedfl_lab import datasets
 from codedfl_lab.baselines.conventional import Conventional
@@ -45,6 +43,8 @@ from codedfl_lab.report.files import write_report
 from codedfl_lab.report.html import headline, report_page
 from codedfl_lab.report.rows import rows_at, span
 from codedfl_lab.report.tables import comparison_table
+from codedfl_lab.schemes.coded_keys import CodedKeys
+from codedfl_lab.schemes.coded_padded import CodedPadded
 from made_up_results import entry, made_up_results, trace
 
 FILES = ["results.json", "traces.csv", "accuracy.png", "accuracy.svg", "accuracy.pdf", "summary.csv", "report.html"]

@@ -5,9 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
-from codedfl.protocol.schemes.coded_padded import CodedPadded
-from codedfl.protocol.schemes.role_keys import RoleKeys, RoleSums
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import STEP_LITERAL, STEP_PAPER, GradientDescent, Nesterov, StepSchedule
 from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
@@ -16,6 +13,9 @@ from codedfl_lab.comparing.simulator import simulate, trajectory
 from codedfl_lab.costs.times import Conditions, Descent, Draws, Training, WorkShape, epoch_end_times
 from codedfl_lab.costs.times import models as models_of
 from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.schemes.coded_keys import CodedKeys, OneShot
+from codedfl_lab.schemes.coded_padded import CodedPadded
+from codedfl_lab.schemes.role_keys import RoleKeys, RoleSums
 from scenario import repeatable
 from small_problems import digits, totals
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes.coded_keys import CodedKeys
-from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.solve.descent import GradientDescent
 from codedfl_lab.comparing.simulator import simulate
 from codedfl_lab.costs.coded import mask_macs
 from codedfl_lab.costs.times import Conditions, Draws, WorkShape, epoch_end_times
 from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.schemes.coded_keys import CodedKeys
+from codedfl_lab.schemes.coded_padded import CodedPadded
 from small_problems import digits
 
 FREE = replace(Fleet.load("paper").scaled_to(120), pad_macs_per_number=0.0, seal_macs_per_number=0.0)

@@ -14,8 +14,8 @@ from codedfl.code.masks import mask_coefficients, mask_senders
 from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.exact.ring import Ring
 from codedfl.protocol.agreement import Parameters
-from codedfl.protocol.schemes.coded_keys import CODED_KEYS
 from codedfl.run.in_process import run_in_process
+from codedfl_lab.schemes.coded_keys import CODED_KEYS
 from scenario import Network, Scenario, descent
 
 

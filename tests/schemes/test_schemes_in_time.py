@@ -11,10 +11,6 @@ from codedfl.code.gradient_code import group_sizes, make_code
 from codedfl.code.masks import mask_senders
 from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
-from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
-from codedfl.protocol.schemes.coded_padded import CodedPadded
-from codedfl.protocol.schemes.registry import SCHEMES, coded_scheme
-from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl.solve.descent import GradientDescent, StepSchedule
 from codedfl_lab.baselines.coded_fedl import CodedFedL, _wishart_root
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
@@ -24,6 +20,10 @@ from codedfl_lab.costs.coded import held_numbers, mask_macs
 from codedfl_lab.costs.times import Conditions, Descent, Draws, Training, WorkShape, epoch_end_times
 from codedfl_lab.costs.times import models as models_of
 from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.schemes.coded_keys import CodedKeys, OneShot
+from codedfl_lab.schemes.coded_padded import CodedPadded
+from codedfl_lab.schemes.registry import SCHEMES, coded_scheme
+from codedfl_lab.schemes.role_keys import RoleKeys
 from small_problems import digits, totals
 
 PAPER = Fleet.load("paper")

@@ -5,16 +5,24 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from experiments.code_lines import ROOT
+from experiments.local_study import agree, digits_study, digits_tables
 from mixed import SERVER, Federation, OfPackage, secret
 
+from codedfl.contract.device_folder import DeviceFolder
+from codedfl.crypto.key_files import DEVICE_KEY, load_identity
+from codedfl.device.approved import approved_device
 from codedfl.engines.in_process import InProcess
+from codedfl.statistics.statistic import Ask
+from codedfl.statistics.study_sums import StudySums
 from codedfl.sum.layout import Layout
 from codedfl.sum.session import Session
 from spec import make_vectors
@@ -32,24 +40,28 @@ NODE = shutil.which("node") or ""
 pytestmark = pytest.mark.skipif(not NODE, reason="Node is not installed")
 
 
-class InJavascript:
-    """A device in a process of its own, on two pipes; killed before every request but a few, if it is to be."""
+def terms_of(name: str) -> dict[str, Any]:
+    """What a device is told of the study above."""
+    rows = {
+        ask.hex(): {"vector": [*map(str, vector)], "matrix": [[*map(str, row)] for row in matrix]}
+        for ask, (vector, matrix) in ((ask, FEDERATION.rows(name, ask)) for ask in LAYOUTS)
+    }
+    given = {"name": name, "secret": secret(name).hex(), "arguments": None, "directions": 2}
+    return {**given, "rows": {} if name == "k" else rows, "study": make_vectors.as_json(FEDERATION.study)}
 
-    def __init__(self, name: str, folder: Path, *, killed: bool) -> None:
-        self._terms, self._memory = folder / f"{name}.json", folder / f"{name} memory.json"
-        rows = {
-            ask.hex(): {"vector": [*map(str, vector)], "matrix": [[*map(str, row)] for row in matrix]}
-            for ask, (vector, matrix) in ((ask, FEDERATION.rows(name, ask)) for ask in LAYOUTS)
-        }
-        given = {"name": name, "secret": secret(name).hex(), "arguments": None, "directions": 2}
-        study = make_vectors.as_json(FEDERATION.study)
-        self._terms.write_text(json.dumps({**given, "rows": {} if name == "k" else rows, "study": study}))
+
+class InJavascript:
+    """A device in a process of its own, on two pipes; killed before two of three requests, if it is to be."""
+
+    def __init__(self, folder: Path, terms: str, *, killed: bool = False) -> None:
+        self._terms, self._memory = folder / "terms.json", folder / "memory.json"
+        self._terms.write_text(terms)
         self._killed, self._asked = killed, 0
         self._begin()
 
     def _begin(self) -> None:
         command = [NODE, str(FOLDER / "serve.mjs"), str(self._terms), str(self._memory)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def end(self) -> None:
         self._process.kill()
@@ -74,7 +86,8 @@ def devices(tmp_path: Path) -> Iterator[Callable[..., dict[str, Callable[[bytes]
         for name in FEDERATION.terms.by_name:
             found[name] = FEDERATION.package_device(name, time.time).reply
         for name in in_javascript:
-            begun.append(InJavascript(name, tmp_path, killed=killed))
+            (tmp_path / name).mkdir()
+            begun.append(InJavascript(tmp_path / name, json.dumps(terms_of(name)), killed=killed))
             found[name] = begun[-1].reply
         return found
 
@@ -90,13 +103,15 @@ def test_it_passes_the_vectors() -> None:
     assert {line.partition(":")[0] for line in made.stdout.splitlines()} == set(make_vectors.PARTS)
 
 
-def test_it_needs_no_package() -> None:
-    assert "dependencies" not in json.loads((FOLDER / "package.json").read_text(encoding="utf-8"))
+def test_it_needs_no_package_but_a_client_of_a_broker() -> None:
+    package = json.loads((FOLDER / "package.json").read_text(encoding="utf-8"))
+    assert [*package["dependencies"]] == ["mqtt"]
     names = {path.name for path in FOLDER.glob("*.mjs")}
     for name in names:
         lines = (FOLDER / name).read_text(encoding="utf-8").splitlines()
-        sources = [line.rpartition("from ")[2].strip("';") for line in lines if " from '" in line]
-        assert all(one.startswith("node:") or one.removeprefix("./") in names for one in sources)
+        sources = {line.rpartition("from ")[2].strip("';") for line in lines if " from '" in line}
+        others = {one for one in sources if not one.startswith("node:") and one.removeprefix("./") not in names}
+        assert others == ({"mqtt"} if name == "join.mjs" else set())
 
 
 @pytest.mark.parametrize(
@@ -104,7 +119,7 @@ def test_it_needs_no_package() -> None:
     [("ad", False), ("bé", True), pytest.param("abcdeék", False, marks=pytest.mark.nightly)],
 )
 def test_sums_are_those_of_plain_integers(
-    devices: Callable[..., dict[str, Callable[[bytes], bytes]]], in_javascript: str, killed: bool
+    devices: Callable[..., dict[str, Callable[[bytes], bytes]]], tmp_path: Path, in_javascript: str, killed: bool
 ) -> None:
     """Owners, holders, drawers, and one that helps with its key alone; some killed between requests."""
     asks = Session(
@@ -123,3 +138,54 @@ def test_sums_are_those_of_plain_integers(
         COUNTS, owners
     )
     asks.close()
+    for name in in_javascript:
+        kept = json.loads((tmp_path / name / "memory.json").read_text(encoding="utf-8"))
+        assert kept["generation"][1] == "" and len(kept["records"]) == 1  # no root is left, and who was in which sum is
+
+
+@pytest.mark.nightly
+def test_in_a_study_that_was_approved(tmp_path: Path) -> None:
+    """Another program tells it what follows from the study; the sums are those of the package's devices alone."""
+    made = agree(tmp_path / "study", digits_study(2048, features=12, epochs=4, solver="gd"), digits_tables(3))
+    study, roster, server = made.study, made.roster, load_identity(made.server_key)
+    devices = {}
+    for name in made.names:
+        home = DeviceFolder.of(made.state(name), name)
+        identity = load_identity(made.state(name) / name / DEVICE_KEY)
+        devices[name] = approved_device(name, study, roster, identity, home).reply
+    name = made.names[1]
+    command = [sys.executable, "-m", "experiments.plain_terms", str(made.study_file), str(made.roster_file)]
+    command += [str(made.state(name)), name]
+    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    other = InJavascript(tmp_path, printed.stdout)
+    found = []
+    try:
+        for mixed in ({}, {name: other.reply}):
+            asks = Session(InProcess({**devices, **mixed}), StudySums(study, roster), server, wall=time.time)
+            sums = [asks.sum(Ask(one).encode()) for one in ("cells", "products")]
+            layout = StudySums(study, roster).layout(Ask("products").encode())
+            e = np.arange(layout.size * layout.columns).reshape(layout.size, layout.columns) - 5
+            found.append((sums, asks.product(Ask("products").encode(), e).tolist()))
+            asks.close()
+    finally:
+        other.end()
+    assert found[0] == found[1]
+
+
+@pytest.mark.nightly
+def test_it_completes_a_fleet_at_a_broker(tmp_path: Path) -> None:
+    """As the device that is killed and returns: the model is the rehearsal's bit for bit, and its root is wiped.
+
+    Its study has features enough for uploads and requests that are pulled by pieces.
+    """
+    for path in FOLDER.iterdir():
+        if path.is_file():
+            shutil.copy(path, tmp_path)
+    npm = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=0"]
+    if shutil.which("npm") is None or subprocess.run(npm, cwd=tmp_path, capture_output=True, timeout=300).returncode:
+        pytest.skip("npm cannot install the packages")
+    command = [sys.executable, "-m", "experiments.fleet", "--javascript", str(tmp_path), "--features", "1700"]
+    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400)
+    assert made.returncode == 0, made.stdout[-2000:] + made.stderr[-2000:]
+    assert "the rehearsal's model, bit for bit: True" in made.stdout
+    assert "device-2 went on after its return: True" in made.stdout

@@ -12,13 +12,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codedfl.protocol.schemes.coded_padded import CodedPadded
-from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl_lab.baselines.coded_fedl import CodedFedL
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.comparing import paper
 from codedfl_lab.costs.times import Conditions, Draws, WorkShape, epoch_end_times, epoch_load
 from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.schemes.coded_padded import CodedPadded
+from codedfl_lab.schemes.descriptor import Scheme
 
 WITHIN = 0.02
 ROWS = paper.SAMPLES // paper.DEVICES

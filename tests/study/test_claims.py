@@ -11,7 +11,6 @@ import pytest
 
 from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl_lab import datasets
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.baselines.drop_slowest import DropSlowest
@@ -36,6 +35,7 @@ from codedfl_lab.reproduce.claims import (
     smaller_alpha_wins_between,
 )
 from codedfl_lab.reproduce.reproduce import as_the_paper
+from codedfl_lab.schemes.coded_padded import CodedPadded
 from made_up_results import timed
 
 CONVENTIONAL = timed(0.95, [6600.0, 6600.0, 6600.0])

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
-from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl_lab.baselines.coded_fedl import CodedFedL
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.baselines.drop_slowest import DropSlowest
@@ -18,6 +16,8 @@ from codedfl_lab.comparing.comparison import Entry, Settings, compare, draw_late
 from codedfl_lab.comparing.results import Gain, Summary, summary
 from codedfl_lab.costs.times import Conditions, models
 from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.schemes.coded_keys import CodedKeys, OneShot
+from codedfl_lab.schemes.coded_padded import CodedPadded
 from small_problems import digits
 
 FLEET = Fleet.load("paper").scaled_to(10)

@@ -14,9 +14,7 @@ from codedfl.data.problem import Problem, make_problem
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
 from codedfl.protocol.hiding_rows import noise_label
-from codedfl.protocol.schemes.role_keys import RoleSums
 from codedfl.run.in_process import run_in_process
-from codedfl.run.noise import noise_of_run
 from codedfl.run.parties import make_parties
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.noise_level import NoiseLevel
@@ -27,6 +25,8 @@ from codedfl_lab.report.noise_page import noise_figure, write_noise_report
 from codedfl_lab.reproduce.noise import NoiseResults, NoiseRow, membership, reproduce_noise
 from codedfl_lab.reproduce.noise_audit import FAULTS, audit, shown_epsilon
 from codedfl_lab.reproduce.scope import Scope
+from codedfl_lab.schemes.role_keys import RoleSums
+from codedfl_lab.training.noise import noise_of_run
 from scenario import repeatable
 from wording import exactly
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from codedfl.protocol.schemes.coded_keys import CodedKeys
 from codedfl.solve.registry import BLOCK_KRYLOV
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.comparing.comparison import Settings, train_one
@@ -10,6 +9,7 @@ from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.reproduce.reproduce import as_the_paper
 from codedfl_lab.reproduce.sizes import PEER_SIZES, peers_at_sizes
+from codedfl_lab.schemes.coded_keys import CodedKeys
 from small_problems import digits
 
 

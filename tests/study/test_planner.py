@@ -10,9 +10,6 @@ import pytest
 
 from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes.coded_keys import CodedKeys
-from codedfl.protocol.schemes.coded_padded import CodedPadded
-from codedfl.protocol.schemes.registry import coded_scheme
 from codedfl.solve.krylov import ConjugateGradient
 from codedfl_lab import datasets
 from codedfl_lab.comparing.names import full_name
@@ -21,6 +18,9 @@ from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.planning.planner import Limits, Planning, Search, plan
+from codedfl_lab.schemes.coded_keys import CodedKeys
+from codedfl_lab.schemes.coded_padded import CodedPadded
+from codedfl_lab.schemes.registry import coded_scheme
 from small_problems import digits, totals
 
 PAPER = Fleet.load("paper").scaled_to(10)

@@ -8,6 +8,15 @@ from typing import TYPE_CHECKING
 from codedfl.on_demand import names_on_demand
 
 __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
+    "Scheme",
+    "CodedScheme",
+    "CodedPadded",
+    "CodedKeys",
+    "OneShot",
+    "RoleKeys",
+    "RoleSums",
+    "register_scheme",
+    "Simulated",
     "Fleet",
     "LatencyModel",
     "FleetLatency",
@@ -35,10 +44,22 @@ if TYPE_CHECKING:
     from codedfl_lab.fleet.fleet import Fleet
     from codedfl_lab.fleet.latency import FleetLatency, LatencyModel
     from codedfl_lab.planning.planner import Limits, Search, plan
+    from codedfl_lab.schemes.coded_keys import CodedKeys, OneShot
+    from codedfl_lab.schemes.coded_padded import CodedPadded
+    from codedfl_lab.schemes.descriptor import CodedScheme, Scheme
+    from codedfl_lab.schemes.registry import register_scheme
+    from codedfl_lab.schemes.role_keys import RoleKeys, RoleSums
+    from codedfl_lab.training.in_process import Simulated
 else:  # hidden from type checkers, which would take every name for a good one
     __getattr__, __dir__ = names_on_demand(
         __name__,
         {
+            "codedfl_lab.schemes.descriptor": ["Scheme", "CodedScheme"],
+            "codedfl_lab.schemes.coded_padded": ["CodedPadded"],
+            "codedfl_lab.schemes.coded_keys": ["CodedKeys", "OneShot"],
+            "codedfl_lab.schemes.role_keys": ["RoleKeys", "RoleSums"],
+            "codedfl_lab.schemes.registry": ["register_scheme"],
+            "codedfl_lab.training.in_process": ["Simulated"],
             "codedfl_lab.fleet.fleet": ["Fleet"],
             "codedfl_lab.fleet.latency": ["LatencyModel", "FleetLatency"],
             "codedfl_lab.costs.times": ["Conditions"],

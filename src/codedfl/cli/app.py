@@ -43,12 +43,6 @@ _OWN = [
         _STUDY,
     ),
     Listed(
-        "privacy",
-        "Say what each party sees under a scheme, what follows from it, and what a collusion adds.",
-        "codedfl.cli.privacy:show_privacy",
-        _STUDY,
-    ),
-    Listed(
         "key",
         "Print a device's name and its public key, which is no secret, as codedfl roster new takes them.",
         "codedfl.cli.key:show_key",

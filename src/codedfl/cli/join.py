@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,21 +21,23 @@ from codedfl.on_demand import loading
 from codedfl.private_files import default_state_dir
 
 if TYPE_CHECKING:
-    from codedfl.mqtt.readiness import Point
+    from codedfl.device.readiness import Point
 
 _GOES_ON = "started again, it goes on where it was"
 
 
 def join_study(
-    study: broker_options.Study,
+    study: Annotated[list[Path], typer.Argument(help="The study file (TOML), or several.")],
     broker: broker_options.Broker,
     name: Annotated[str, typer.Option(metavar="NAME", help="This device's name, as on the roster.")],
-    roster: broker_options.Roster,
+    roster: Annotated[
+        list[Path], typer.Option(metavar="FILE", help="All devices, their keys and pods; one for each roster in use.")
+    ],
     authority: broker_options.Authority = None,
     certificate: broker_options.Certificate = None,
     key: broker_options.Key = None,
     state: broker_options.State = None,
-    once: Annotated[bool, typer.Option("--once", help="Leave when the study is over; else stay.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Leave when all studies are over; else stay.")] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Only say whether this machine is ready; ends with 1 where it is not.")
     ] = False,
@@ -42,38 +45,42 @@ def join_study(
         Path | None, typer.Option(metavar="FILE", help="With --check: compare with the frozen rows.")
     ] = None,
 ) -> None:
-    """Take part in a study: a process that stays, answers the server through a broker, and survives restarts.
+    """Take part in studies: a process that stays, answers their servers through a broker, and survives restarts.
 
-    The study must be approved on this machine (codedfl study approve), which froze the rows that it uses. They never
+    A study must be approved on this machine (codedfl study approve), which froze the rows that it uses. They never
     leave this machine. What must survive is on the disk before an answer leaves; start it again after anything, and it
     goes on. Ctrl-C ends it, and so does SIGTERM. --check looks at certificate, clock, disk, approval, rows and broker.
     """
     broker_options.require_mqtt()
     with loading():
-        from codedfl.engine.membership import Membership
+        from codedfl.device.joining import join
+        from codedfl.device.membership import Membership
         from codedfl.mqtt.address import BrokerAddress
-        from codedfl.mqtt.joining import join
 
     screen = Screen()
     use_console(screen.remarks)
     address = BrokerAddress.parse(broker, authority, certificate, key)
-    found, membership = load_study(study), Membership(name, state or default_state_dir(), roster)
+    studies, membership = (
+        [load_study(path) for path in study],
+        Membership(name, state or default_state_dir(), tuple(roster)),
+    )
     if table is not None and not check:
         raise InvalidInput(f"--table must go with --check: join reads the frozen rows, got {str(table)!r}")
     if check:
-        from codedfl.mqtt.readiness import readiness
+        from codedfl.device.readiness import readiness
 
-        _check(screen, readiness(found, address, membership, None if table is None else read_file(table)))
+        read = None if table is None else read_file(table)
+        _check(screen, [point for one in studies for point in readiness(one, address, membership, read)])
         return
     try:
         with broker_options.disk_failures_told(_GOES_ON):
-            join(found, address, membership, once=once)
+            join(studies, address, membership, once=once)
     except KeyboardInterrupt:
         screen.remark(f"left: {_GOES_ON}")
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _check(screen: Screen, points: tuple[Point, ...]) -> None:
+def _check(screen: Screen, points: Sequence[Point]) -> None:
     """One screen, and the code that a script reads."""
     shown = plain_table("", "", "", left=2, last_wraps=True)
     shown.show_header = False

@@ -9,7 +9,7 @@ import typer
 
 from codedfl.cli.screen import Screen
 from codedfl.contract.names import checked_name
-from codedfl.engine.keys import DEVICE_KEY, SERVER_KEY, load_identity
+from codedfl.crypto.key_files import DEVICE_KEY, SERVER_KEY, load_identity
 from codedfl.errors import InvalidInput
 from codedfl.private_files import STATE_DIR, default_state_dir
 

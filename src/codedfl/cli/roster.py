@@ -11,8 +11,8 @@ from rich.text import Text
 from codedfl.cli import options
 from codedfl.cli.screen import Screen, check_writable, table
 from codedfl.contract.roster import Roster, load_roster, save_roster
+from codedfl.crypto.key_files import parse_public
 from codedfl.crypto.sealed import fingerprint
-from codedfl.engine.keys import parse_public
 from codedfl.errors import InvalidInput
 
 app = typer.Typer(help="Make and read rosters: devices, their keys and their pods.", no_args_is_help=True)

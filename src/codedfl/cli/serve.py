@@ -22,25 +22,24 @@ from codedfl.cli.screen import Screen
 from codedfl.cli.study_result import devices_fact, show_findings
 from codedfl.contract.roster import load_roster
 from codedfl.contract.toml_file import load_study
-from codedfl.engine.conductor import Patience, load_patience
-from codedfl.engine.keys import SERVER_KEY
-from codedfl.engine.run_watch import RunWatch
-from codedfl.engine.state_folder import INDEX
-from codedfl.engine.study_run import RESULT_FILE, Serving
+from codedfl.crypto.key_files import SERVER_KEY, load_identity
 from codedfl.logs import use_console
 from codedfl.private_files import default_state_dir
-from codedfl.report.study_files import RESULT_PAGE
+from codedfl.report.run_watch import RunWatch
+from codedfl.report.study_files import RESULT_FILE, RESULT_PAGE
+from codedfl.run.serving import Serving, load_patience
+from codedfl.sum.asking import Patience
 
 _GOES_ON = "started again with the same --out, it goes on where it was"
 _MOST_ROWS = 40
-_STYLES = {"ready": "green", "shared": "cyan", "joined": "cyan", "done": "green", "gone": "red"}
+_STYLES = {"enrolled": "cyan", "uploaded": "green", "gone": "red", "refused": "red"}
 
 
 def serve_study(
     study: broker_options.Study,
     broker: broker_options.Broker,
     roster: broker_options.Roster,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Checkpoint, journal and model.")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Replies, event log, results and model.")],
     authority: broker_options.Authority = None,
     certificate: broker_options.Certificate = None,
     key: broker_options.Key = None,
@@ -48,7 +47,7 @@ def serve_study(
         float | None,
         typer.Option(
             metavar="SECONDS",
-            help="How long to wait for absent devices; then it starts without their pods.",
+            help="How long to wait for absent devices; then it goes on without their groups.",
             min=0,
             show_default="300",
         ),
@@ -65,24 +64,27 @@ def serve_study(
     """
     broker_options.require_mqtt()
     from codedfl.mqtt.address import BrokerAddress
-    from codedfl.mqtt.serving import serve
+    from codedfl.run.at_broker import serve
 
     screen = Screen()
     use_console(screen.remarks)
     address = BrokerAddress.parse(broker, authority, certificate, key)
     found = load_study(study)
-    if _is_over(out):  # a machine that starts its services anew must not begin a second run, and replace the result
+    if (
+        out / RESULT_FILE
+    ).is_file():  # a machine that starts its services anew must not begin a second run, and replace the result
         screen.remark(f"the study in {out} is over: another --out begins anew")
         screen.say(str(out / RESULT_FILE))
         return
     waits = Patience() if patience is None else load_patience(patience)
     if wait is not None:
-        waits = replace(waits, join_seconds=wait)
-    serving = Serving(out, (state or default_state_dir()) / SERVER_KEY, load_roster(roster), waits)
+        waits = replace(waits, join=wait)
+    identity = load_identity((state or default_state_dir()) / SERVER_KEY)
+    serving = Serving(out, identity, load_roster(roster), waits)
     try:
         with (
             broker_options.disk_failures_told(_GOES_ON),
-            _shown(RunWatch.in_folder(out, found.epochs, found.name), screen.remarks) as watch,
+            _shown(RunWatch(out), screen.remarks) as watch,
         ):
             findings = serve(found, address, serving, watch=watch)
     except KeyboardInterrupt:
@@ -91,11 +93,6 @@ def serve_study(
     owners = json.loads((out / RESULT_FILE).read_text(encoding="utf-8"))["owners"]
     show_findings(screen, found, findings, devices_fact(serving.roster, owners), ("results", str(out / RESULT_PAGE)))
     screen.say(str(out / RESULT_FILE))
-
-
-def _is_over(out: Path) -> bool:
-    """There is a result, and no state to go on from."""
-    return (out / RESULT_FILE).is_file() and not any(out.glob(f"*/{INDEX}"))
 
 
 @contextmanager
@@ -136,7 +133,8 @@ class LiveTable:
     def summary(self) -> Text:
         watch = self._watch
         connected = sum(seen.connected for seen in watch.devices.values())
-        parts = [f"{watch.phase}, {connected} of {max(watch.wanted, len(watch.devices))} devices connected"]
+        parts = [watch.stage] if watch.stage else []
+        parts.append(f"{connected} of {len(watch.devices)} devices connected")
         if len(watch.devices) > _MOST_ROWS:
             parts.append(f"the first {_MOST_ROWS} are shown")
         if watch.epoch:

@@ -38,6 +38,17 @@ def approved_device(
     --------
     See ``codedfl.run.rehearsal``, whose devices are these.
     """
+    contract = approved_study(name, study, roster, identity, folder)
+    return Device(name, identity, contract, LedgerMemory(study, folder.base, now))
+
+
+def approved_study(name: str, study: Study, roster: Roster, identity: Identity, folder: DeviceFolder) -> ApprovedStudy:
+    """What follows from a study for this device; refused unless exactly that study was approved here.
+
+    Examples
+    --------
+    See ``approved_device``, which needs one.
+    """
     roster.check_bound(study)
     if roster.keys.get(name) != identity.public:
         raise InvalidInput(
@@ -53,8 +64,7 @@ def approved_device(
     helps = name in roster.helpers
     noise_seed = identity.tag(b"codedfl noise|" + study.digest()) if study.noise is not None else b""
     rows = None if helps else lambda: folder.frozen(study.digest())
-    contract = ApprovedStudy(StudySums(study, roster), rows, noise_seed)
-    return Device(name, identity, contract, LedgerMemory(study, folder.base, now))
+    return ApprovedStudy(StudySums(study, roster), rows, noise_seed)
 
 
 class ApprovedStudy:

@@ -17,8 +17,8 @@ from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.logs import one_line
 from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
-from codedfl.mqtt.here import MOST_STUDIES, OVER, Presence
 from codedfl.mqtt.link import BrokerLink, Connected, Link, Received, Will
+from codedfl.mqtt.presence import MOST_STUDIES, OVER, Presence
 from codedfl.sum.keys import digest
 from codedfl.sum.wire import MOST_REQUEST
 

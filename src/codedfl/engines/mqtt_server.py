@@ -11,19 +11,36 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection
+from typing import Protocol
 
 from codedfl.engines.pieces import Gone, Offered, Offers, Piece, Pull, Pulls, Whole, pack_frame, read_frame
 from codedfl.errors import MessageRefused
 from codedfl.logs import one_line
 from codedfl.mqtt import topics
-from codedfl.mqtt.here import HERE, LEFT, OVER, Presence
 from codedfl.mqtt.link import Connected, Disconnected, Link, Received, Will
+from codedfl.mqtt.presence import HERE, LEFT, OVER, Presence
 from codedfl.sum.keys import digest
 
 log = logging.getLogger("codedfl.server")
 
 _MOST_ASKED = 8  # requests to one device whose replies are still awaited
-Progress = Callable[[str, int, int], None]  # device, bytes of its reply that are here, all of them
+
+
+class Watcher(Protocol):
+    """Is told what can be seen at the broker (``report.run_watch``)."""
+
+    def progress(self, name: str, here: int, in_all: int) -> None:
+        """So many bytes of a device's large reply are here."""
+
+    def reachable(self, name: str, here: bool) -> None:
+        """A device has come, or gone."""
+
+    def sent(self, size: int) -> None:
+        """So many bytes have left for devices."""
+
+
+class _Nobody(Watcher):
+    pass
 
 
 class _Peer:
@@ -42,7 +59,7 @@ class MqttEngine:
     ----------
     link: the connection to the broker, open, with ``will(study)``.
     study: the digest of the study. devices: who may take part; what others say is not read.
-    progress: told of each piece of a large reply.
+    watcher: told what can be seen.
 
     Examples
     --------
@@ -57,12 +74,12 @@ class MqttEngine:
         study: bytes,
         devices: Collection[str],
         *,
-        progress: Progress = lambda _device, _here, _all: None,
+        watcher: Watcher | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._link, self._study, self._level = link, study, topics.level_of(study)
         self._peers = {name: _Peer() for name in devices}
-        self._progress, self._clock = progress, clock
+        self._watcher, self._clock = watcher or _Nobody(), clock
         self._pulls = Pulls()
         self._ready: list[tuple[str, bytes]] = []
         self._elsewhere: dict[str, bytes] = {}  # devices that are there for other studies, and their connections
@@ -147,14 +164,18 @@ class MqttEngine:
         if connection == peer.connection:
             return
         self._lose(device)
+        if not connection:
+            return
         peer.connection, self._changed = connection, True
-        if connection and peer.asked:  # what was on the way to an earlier connection may be lost
+        self._watcher.reachable(device, True)
+        if peer.asked:  # what was on the way to an earlier connection may be lost
             self._publish(device, peer.offers.framed(b"", next(reversed(peer.asked.values()))))
 
     def _lose(self, device: str) -> None:
         peer = self._peers[device]
-        self._changed = self._changed or bool(peer.connection)
-        peer.connection = b""
+        if peer.connection:
+            peer.connection, self._changed = b"", True
+            self._watcher.reachable(device, False)
         self._pulls.interrupt(device)
 
     def _take_frame(self, device: str, payload: bytes) -> None:
@@ -170,7 +191,7 @@ class MqttEngine:
                     self._publish(device, piece)
             case Piece():
                 whole = self._pulls.take(device, frame, self._clock())
-                self._progress(device, *self._pulls.progress(device))
+                self._watcher.progress(device, *self._pulls.progress(device))
                 if whole is not None:
                     self._finish(device, *whole)
             case Gone():
@@ -191,4 +212,6 @@ class MqttEngine:
             self._publish(device, pull)
 
     def _publish(self, device: str, frame: Whole | Offered | Pull | Piece | Gone) -> None:
-        self._link.publish(topics.inbox(self._level, device), pack_frame(frame))
+        data = pack_frame(frame)
+        self._watcher.sent(len(data))
+        self._link.publish(topics.inbox(self._level, device), data)

@@ -1,6 +1,6 @@
 """Delays on purpose: a node that behaves as if it were slower, for demonstrations and measurements.
 
-The node's configuration says how slow: ``delay-seconds`` before every answer of phase 2, and ``delay-mean``, the
+The node's configuration says how slow: ``delay-seconds`` before every reply with a product, and ``delay-mean``, the
 mean of an exponential time on top, as in the paper's model of computing (III-B). Drawn by ``delay-seed`` and how many
 answers the node has given, so that two trainings can be put through the same delays.
 """
@@ -13,18 +13,18 @@ import numpy as np
 from flwr.app import Context, Message, MetricRecord
 from flwr.clientapp.typing import ClientAppCallable
 
-from codedfl.engine.config import setting
 from codedfl.errors import MessageRefused
-from codedfl.flower.records import STEP
-from codedfl.protocol import messages as protocol
+from codedfl.flower.config import setting
+from codedfl.flower.records import ASK, unpacked
+from codedfl.sum.wire import asks_for_product
 
 _COUNT = "codedfl-delays"
 
 
 def injected_delay(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
-    """A Flower mod: waits before the node's work on an update, or on any training of another app."""
+    """A Flower mod: waits before the node's work on a product, or on any training of another app."""
     kind = message.metadata.message_type
-    if _brings_an_update(message) if kind == STEP else kind.startswith("train"):
+    if _asks_for_product(message) if kind == ASK else kind.startswith("train"):
         fixed = setting(context.node_config, "delay-seconds", float, 0.0)
         mean = setting(context.node_config, "delay-mean", float, 0.0)
         if fixed or mean:
@@ -35,9 +35,8 @@ def injected_delay(message: Message, context: Context, call_next: ClientAppCalla
     return call_next(message, context)
 
 
-def _brings_an_update(message: Message) -> bool:
-    record = message.content.config_records.get("newest")
+def _asks_for_product(message: Message) -> bool:
     try:
-        return record is not None and protocol.Message.decode(record["data"]).kind is protocol.Kind.UPDATE  # type: ignore[arg-type]
+        return asks_for_product(unpacked(message.content))
     except MessageRefused:
         return False  # for the device itself to refuse

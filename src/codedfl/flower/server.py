@@ -1,4 +1,4 @@
-"""The server app: a study in, its model and results out, everything between by the ``Conductor``."""
+"""The server app: a study in, its model and results out, everything between by a session of secure sums on the grid."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from flwr.serverapp import Grid, ServerApp
 from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.contract.roster import load_roster
 from codedfl.contract.toml_file import load_study
-from codedfl.engine.conductor import Patience, load_patience
-from codedfl.engine.config import Config, setting
-from codedfl.engine.keys import SERVER_KEY
-from codedfl.engine.run_watch import RunWatch
-from codedfl.engine.study_run import MODEL_FILE, RESULT_FILE, Serving, serve_study
+from codedfl.crypto.key_files import SERVER_KEY, load_identity
 from codedfl.errors import InvalidInput
-from codedfl.flower.grid_post import GridPost
+from codedfl.flower.config import Config, setting
+from codedfl.flower.grid_engine import GridEngine
 from codedfl.logs import use_flower_logs
 from codedfl.private_files import default_state_dir
+from codedfl.report.study_files import MODEL_FILE, RESULT_FILE
+from codedfl.run.serving import Serving, load_patience, serve_study
+from codedfl.sum.asking import Patience
 
-log = logging.getLogger("codedfl.engine.server")
+log = logging.getLogger("codedfl.server")
+
+PATIENCE = Patience(retry=60.0, hedge=20.0)  # each message starts a process on its node, which takes seconds
 
 KEYS = ("study-file", "roster", "output-dir", "server-key-file", "patience-file")
 
@@ -42,7 +44,7 @@ def serve(grid: Grid, config: Config) -> StudyFindings:
     """A study on the nodes of a grid.
 
     Keys: study-file; roster; output-dir ("codedfl-run"); server-key-file ("": server.key in the state folder);
-    patience-file ("": as ``Patience`` has it), a TOML file of how long to wait for whom.
+    patience-file ("": as ``PATIENCE`` has it), a TOML file of how long to wait for whom.
     """
     strange = sorted(set(config) - set(KEYS))
     if strange:
@@ -51,12 +53,10 @@ def serve(grid: Grid, config: Config) -> StudyFindings:
     roster = load_roster(Path(setting(config, "roster", str)))
     key_file, patience = setting(config, "server-key-file", str, ""), setting(config, "patience-file", str, "")
     output = Path(setting(config, "output-dir", str, "codedfl-run")).absolute()
-    waits = load_patience(Path(patience)) if patience else Patience()
-    serving = Serving(output, Path(key_file) if key_file else default_state_dir() / SERVER_KEY, roster, waits)
-    post = GridPost(grid, waits.message_seconds)
-    watch = RunWatch.in_folder(output, study.epochs, study.name)
-    watch.measure(lambda: (post.bytes_in, post.bytes_out))
-    findings = serve_study(post, study, serving, watch)
+    waits = load_patience(Path(patience), PATIENCE) if patience else PATIENCE
+    identity = load_identity(Path(key_file) if key_file else default_state_dir() / SERVER_KEY)
+    engine = GridEngine(grid, roster.keys, study.digest())
+    findings = serve_study(engine, study, Serving(output, identity, roster, waits))
     if findings.inference is not None:
         for line in findings.inference.summary().splitlines():
             log.info("%s", line)

@@ -23,7 +23,7 @@ import tomli_w
 from cryptography import x509
 
 from codedfl.contract.names import checked_name
-from codedfl.engine.authority import Authority
+from codedfl.crypto.authority import Authority
 from codedfl.errors import CodedFLError, InvalidInput
 from codedfl.mqtt import topics
 from codedfl.mqtt.small_broker import MOST_PACKET, MOST_QUEUED, SmallBroker, matches

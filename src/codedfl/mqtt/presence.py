@@ -3,47 +3,44 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+import msgspec
+
 from codedfl.errors import MessageRefused
-from codedfl.protocol.messages import check_types, pack_list, unpack_list
 
-_SESSION_BYTES = 12
-_DIGEST_BYTES = 32
-
-SERVER_IS_HERE = b"here"
-SERVER_HAS_LEFT = b""
-
-
-def study_is_over(digest: bytes) -> bytes:
-    """What the server leaves behind when the study of this digest is over: whoever comes later is told, too."""
-    return b"over" + digest
+HERE, LEFT, OVER = b"here", b"", b"over"  # of a server; the last is told to whoever comes later, too
+MOST_STUDIES = 48  # of one device at a time: what is retained is small
+_CONNECTION_BYTES = 12
 
 
 @dataclass(frozen=True)
 class Presence:
     """Retained at the broker as long as the device is connected.
 
-    session: drawn anew with every connection.
-    study: the digest of what is public about the study.
+    connection: drawn anew with every connection. studies: the levels of their topics.
     """
 
-    session: bytes
-    study: bytes
+    connection: bytes
+    studies: tuple[str, ...]
 
     @classmethod
-    def of_study(cls, digest: bytes) -> Presence:
-        """A new connection's presence."""
-        return cls(secrets.token_bytes(_SESSION_BYTES), digest)
+    def of(cls, studies: Iterable[str]) -> Presence:
+        """Of a new connection."""
+        return cls(secrets.token_bytes(_CONNECTION_BYTES), tuple(studies))
 
     def pack(self) -> bytes:
-        """The bytes that are published."""
-        return pack_list([self.session, self.study])
+        """As it is published: the levels are hexadecimal, so half as long."""
+        return msgspec.msgpack.encode((self.connection, [bytes.fromhex(one) for one in self.studies]))
 
     @classmethod
     def read(cls, data: bytes) -> Presence:
         """Raises ``MessageRefused`` for whatever is no presence."""
-        session, study = check_types(unpack_list(data, "a presence"), (bytes, bytes), "a presence")
-        if len(session) != _SESSION_BYTES or len(study) != _DIGEST_BYTES:
-            raise MessageRefused(f"a presence must have {_SESSION_BYTES} and {_DIGEST_BYTES} bytes, got others")
-        return cls(session, study)
+        try:
+            connection, levels = msgspec.msgpack.decode(data, type=tuple[bytes, tuple[bytes, ...]])
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
+            raise MessageRefused(f"a presence must have its fields: {error}") from None
+        if len(connection) != _CONNECTION_BYTES or len(levels) > MOST_STUDIES or any(len(one) > 16 for one in levels):
+            raise MessageRefused(f"a presence must have {_CONNECTION_BYTES} bytes and at most {MOST_STUDIES} studies")
+        return cls(connection, tuple(one.hex() for one in levels))

@@ -57,9 +57,18 @@ class RunWatch:
     """
 
     def __init__(
-        self, folder: Path | None = None, now: Callable[[], float] = time.time, clock: Clock = "wall", epochs: int = 0
+        self,
+        folder: Path | None = None,
+        now: Callable[[], float] = time.time,
+        clock: Clock = "wall",
+        epochs: int = 0,
+        *,
+        private: bool = True,
     ) -> None:
-        """``now``: the time of an event, on a ``clock``. ``epochs``: how many there will be at most; 0 is unknown."""
+        """``now``: the time of an event, on a ``clock``. ``epochs``: how many there will be at most; 0 is unknown.
+
+        private: nobody else may look into the folder; a simulation on public data has no secrets.
+        """
         self.title = ""
         self.devices: dict[str, Seen] = {}
         self.epoch, self.epochs = 0, epochs
@@ -70,7 +79,7 @@ class RunWatch:
         self._ended: list[float] = []  # when the last epochs ended
         self._now, self._clock = now, clock
         self._received = self._sent = 0
-        self._folder, self._log = folder, None
+        self._folder, self._log, self._private = folder, None, private
 
     _log: EventLog | None
 
@@ -123,6 +132,10 @@ class RunWatch:
         """So many bytes have left for devices."""
         self._sent += size
 
+    def reachable(self, name: str, here: bool) -> None:
+        """A device has come, or gone."""
+        self.take(Connected(name) if here else Disconnected(name))
+
     def progress(self, name: str, here: int, in_all: int) -> None:
         """A piece of a device's upload has come in."""
         seen = self._seen(name)
@@ -164,7 +177,7 @@ class RunWatch:
             return
         try:
             if self._log is None:  # with the first event: whoever is refused the folder writes none
-                path = make_private_folder(self._folder) / EVENTS_FILE
+                path = (make_private_folder(self._folder) if self._private else self._folder) / EVENTS_FILE
                 self._log = EventLog(path, self._clock, self._now(), anew=self._clock != "wall")
             self._log.note(self._now(), event)
         except OSError as error:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
+import tomllib
 from collections.abc import Callable, Collection
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+
+import msgspec
 
 from codedfl.analyses.driving import drive
 from codedfl.analyses.study_analysis import StudyFindings
@@ -58,6 +61,30 @@ class Serving:
                 f"server_key of the study must be this server's, {self.identity.public.hex()}, got"
                 f" {study.server_key or 'none'}"
             )
+
+
+def load_patience(path: Path, otherwise: Patience | None = None) -> Patience:
+    """How long to wait, from a TOML file with fields of ``Patience``, in seconds; the rest is as ``otherwise``.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from codedfl.run.serving import load_patience
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "patience.toml"
+    ...     _ = path.write_text("join = 60.0")
+    ...     load_patience(path).join
+    60.0
+    """
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        if unknown := sorted(set(found) - {one.name for one in fields(Patience)}):
+            raise ValueError(f"unknown: {', '.join(unknown)}")
+        return msgspec.convert(asdict(otherwise or Patience()) | found, Patience)
+    except (OSError, msgspec.ValidationError, ValueError, RecursionError) as error:
+        names = ", ".join(one.name for one in fields(Patience))
+        raise InvalidInput(f"the patience must be a TOML file of {names}, got {str(path)!r} ({error})") from None
 
 
 def serve_study(

@@ -275,6 +275,8 @@ class Asking:
 
     def _refused(self, device: str, code: str, sent: _Sent) -> None:
         enrolling = sent.reply is wire.Nothing
+        if enrolling and sent.goal.done:  # it has enrolled: this is the reply to a request that came twice
+            return
         if code == "generation" and enrolling:
             self._known.over(device)
         elif code == "generation":

@@ -164,6 +164,7 @@ class Session:
         known = self._known
         record = tuple(sorted((digest(ask), names) for ask, names in self._summed_in(known.scope.generation).items()))
         common = wire.CloseCommon(*known.ids, record)
+        self._asking.forget()  # a device that has closed refuses what was sent to it twice: that is nobody's concern
         self._asking.pursue([Close(known, name, common) for name in known.enrolled], self._patience.retry)
         known.end()
         self._asking.forget()

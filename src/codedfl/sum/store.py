@@ -24,6 +24,8 @@ class Store:
 
     def __init__(self, path: Path | None = None) -> None:
         """``path``: the file; None keeps everything in memory."""
+        if path is not None:
+            path.touch(mode=0o600)  # the key that opens replies is in it
         self._base = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False)
         # A cache that loses its last entries in a power cut asks for them again; it must only never be torn.
         self._base.execute("PRAGMA journal_mode = WAL")

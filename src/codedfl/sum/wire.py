@@ -305,6 +305,15 @@ def kind_of(request: bytes) -> str:
     return decode(request, Request, "a request").kind
 
 
+def asks_for_product(request: bytes) -> bool:
+    """Whether an e is in it, for whoever makes a device behave as if it were slow."""
+    try:
+        common = parsed(request)[1]
+    except MessageRefused:
+        return False
+    return isinstance(common, AnswerCommon) and bool(common.e)
+
+
 def request_digest(request: bytes) -> bytes:
     """By which a reply names its request: of the bytes as they were received."""
     return digest(request)

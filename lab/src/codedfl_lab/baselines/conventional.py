@@ -16,7 +16,6 @@ import numpy as np
 from codedfl.code.quorum import Quorum
 from codedfl.data.problem import MINI_BATCHES, Problem
 from codedfl.privacy.views import Views, clear_views
-from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.typing import Floats
 from codedfl_lab.costs.times import (
     FLOAT_BITS,
@@ -33,6 +32,7 @@ from codedfl_lab.costs.times import (
 )
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import seal_macs
+from codedfl_lab.schemes.descriptor import Scheme
 
 
 class ShowsGradients(Scheme):

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from codedfl.code.quorum import Quorum
 from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.typing import Floats
 from codedfl_lab.baselines.conventional import ShowsGradients, mini_batch_descent, mini_batch_load
 from codedfl_lab.costs.times import EpochLoad, Training, WorkShape, epoch_load, models
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import epoch_arrivals
+from codedfl_lab.schemes.descriptor import Scheme
 
 
 @dataclass(frozen=True)

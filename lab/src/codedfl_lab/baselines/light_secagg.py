@@ -19,7 +19,6 @@ from codedfl.errors import InvalidInput
 from codedfl.exact.ring import Ring
 from codedfl.privacy.exposure import Exposure
 from codedfl.privacy.views import Seen, Views, unit_forms, updates_of
-from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.typing import Floats, Seconds
 from codedfl_lab.baselines.conventional import Conventional, conventional_models
 from codedfl_lab.costs.times import (
@@ -36,6 +35,7 @@ from codedfl_lab.costs.times import (
 )
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import Direction
+from codedfl_lab.schemes.descriptor import Scheme
 
 
 @dataclass(frozen=True)

@@ -30,3 +30,9 @@ DATA = Listed(
     "codedfl_lab.cli.data:app",
     _PANEL,
 )
+PRIVACY = Listed(
+    "privacy",
+    "Say what each party sees under a scheme, and what a collusion adds.",
+    "codedfl_lab.cli.privacy:show_privacy",
+    _PANEL,
+)

@@ -11,14 +11,14 @@ from rich.text import Text
 from codedfl.cli import options as common
 from codedfl.cli.screen import Screen, table
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes.coded_padded import CodedPadded
-from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.report.text import seconds
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.comparing import paper
 from codedfl_lab.costs.times import Conditions, Draws, WorkShape, epoch_end_times, epoch_load
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import FleetLatency, mean_arrivals
+from codedfl_lab.schemes.coded_padded import CodedPadded
+from codedfl_lab.schemes.descriptor import Scheme
 
 app = typer.Typer(help="Look at a fleet: a mix of devices and their links.", no_args_is_help=True)
 

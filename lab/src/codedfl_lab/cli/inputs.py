@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
-from codedfl.run.secure_sum import secure_moments_in_process
 
 from codedfl.cli.options import listed
 from codedfl.cli.screen import Screen
 from codedfl.data.dataset import Dataset, Task
 from codedfl.data.problem import Problem, make_problem
 from codedfl.errors import InvalidInput
+from codedfl.run.sums_in_process import secure_moments_in_process
 from codedfl_lab import datasets
 from codedfl_lab.cli.options import DataOptions, FleetOptions, ModelOptions
 from codedfl_lab.comparing import paper

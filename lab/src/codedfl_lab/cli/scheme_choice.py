@@ -14,11 +14,6 @@ import typer
 
 from codedfl.cli.options import refuse_unread
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes.coded_keys import CodedKeys
-from codedfl.protocol.schemes.coded_padded import CodedPadded
-from codedfl.protocol.schemes.descriptor import Scheme
-from codedfl.protocol.schemes.registry import make_scheme
-from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl.solve.descent import DERIVED, STEPS
 from codedfl.solve.registry import DEFAULT_SOLVER
 from codedfl_lab.baselines.coded_fedl import CodedFedL
@@ -26,6 +21,11 @@ from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBat
 from codedfl_lab.baselines.drop_slowest import DropSlowest
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.comparison import Entry
+from codedfl_lab.schemes.coded_keys import CodedKeys
+from codedfl_lab.schemes.coded_padded import CodedPadded
+from codedfl_lab.schemes.descriptor import Scheme
+from codedfl_lab.schemes.registry import make_scheme
+from codedfl_lab.schemes.role_keys import RoleKeys
 
 in_race = partial(typer.Option, rich_help_panel="Who takes part")
 ALPHA, COLLUDERS, DEVICES, FEATURES = "alpha", "z", "D", "d"

@@ -15,14 +15,13 @@ from codedfl.cli.exit_codes import INTERRUPTED
 from codedfl.cli.screen import Screen, make_folder
 from codedfl.errors import CodedFLError, InvalidInput, RangeExceeded
 from codedfl.report.run_page import write_run_page
-from codedfl.run.noise import noise_of_run
-from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.version import __version__
 from codedfl_lab.cli import inputs, options
 from codedfl_lab.cli.inputs import Inputs
 from codedfl_lab.cli.training import Training
 from codedfl_lab.cli.training_choice import TrainingOptions
 from codedfl_lab.planning.planner import draws_features
+from codedfl_lab.training.noise import noise_of_run
 
 
 def train(
@@ -69,10 +68,8 @@ def train(
     run = Training(screen, problem, scheme, solver, training, chosen.fleet, noise)
     run.introduce(chosen.regularisation)
     stopped: KeyboardInterrupt | CodedFLError | None = None
-    watch = VirtualWatch(folder, run.begun())
     try:
-        with watch:
-            run.train(np.random.default_rng(seed), watch)
+        run.train(np.random.default_rng(seed), folder)
     except (KeyboardInterrupt, CodedFLError) as reason:
         stopped = reason
     about = {
@@ -94,8 +91,8 @@ def train(
         elsewhere = Path(tempfile.mkdtemp(prefix="codedfl-"))
         run.save(elsewhere, about, interrupted=stopped is not None)
         raise CodedFLError(f"--out must be on a disk with room, got {error}; the model is in {elsewhere}") from None
-    if watch.failure is not None:
-        screen.remark(f"note: the journal ends early: {watch.failure}")
+    if run.watch is not None and run.watch.failure is not None:
+        screen.remark(f"note: the event log ends early: {run.watch.failure}")
     if outcome is not None:
         screen.write_json(outcome)
     if stopped is None:

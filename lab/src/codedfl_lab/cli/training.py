@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,11 @@ from codedfl.data.model import TrainedModel
 from codedfl.data.problem import Problem
 from codedfl.exact.row_noise import RowNoise
 from codedfl.files import write_bytes
-from codedfl.protocol.schemes.descriptor import CodedScheme
-from codedfl.protocol.schemes.role_keys import RoleKeys
+from codedfl.report.event_log import Begun
 from codedfl.report.run_page import PAGE_FILE
+from codedfl.report.run_watch import RunWatch
 from codedfl.report.text import score as score_text
 from codedfl.report.text import seconds as seconds_text
-from codedfl.run.event_log import Begun, begun
-from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats
 from codedfl_lab.cli.training_choice import TrainingOptions
@@ -29,6 +28,8 @@ from codedfl_lab.comparing.results import csv_bytes
 from codedfl_lab.comparing.simulator import simulate
 from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.schemes.descriptor import CodedScheme
+from codedfl_lab.schemes.role_keys import RoleKeys
 
 _PARTITIONS = {
     "sorted": "rows sorted by label and cut",
@@ -55,6 +56,7 @@ class Training:
     seconds: list[float] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     model: Floats | None = None
+    watch: RunWatch | None = None
 
     @property
     def score_name(self) -> str:
@@ -98,25 +100,38 @@ class Training:
         )
 
     def begun(self) -> Begun:
-        """What the journal says of it."""
-        problem = self.problem
-        return begun(
-            problem.name,
-            self.scheme,
-            problem.n_devices,
+        """What the event log says of it."""
+        exposure = self.scheme.exposure(self.problem.n_devices)
+        return Begun(
+            title=self.problem.name,
+            scheme=self.scheme.label,
             solver=self.options.solver.words,
             epochs=self.options.n_epochs,
             target=self.options.target,
             score_name=self.score_name,
-            n_features=problem.n_features,
-            n_outputs=problem.n_outputs,
+            n_features=self.problem.n_features,
+            directions=self.problem.n_outputs,
+            reveals_gram=self.scheme.reveals_gram,
+            server_sees=self.scheme.server_sees,
+            exposed=(exposure.server_alone, exposure.one_colluder, exposure.two_colluders),
         )
 
-    def train(self, rng: np.random.Generator, watch: VirtualWatch) -> None:
+    def train(self, rng: np.random.Generator, folder: Path) -> None:
+        """To the end; ``folder`` gets the event log."""
         total, target = self.options.n_epochs, self.options.target
-        with self.screen.progress() as bar:
+        with self.screen.progress() as bar, ExitStack() as watching:
             # How long this machine takes for the sharing phase is not known before it is over: the bar only moves.
             task = bar.add_task("sharing phase", total=None)
+
+            clock: Callable[[], float] = float  # 0 until there is one
+            watch = self.watch = RunWatch(folder, lambda: clock(), "virtual", total, private=False)
+            watching.enter_context(watch.told_how_it_ends())
+            watch.take(self.begun())
+
+            def watched(now: Callable[[], float]) -> RunWatch:
+                nonlocal clock
+                clock = now
+                return watch
 
             def on_epoch(epoch: int, seconds: float, score: float) -> None:
                 self.epochs.append(epoch)
@@ -139,7 +154,7 @@ class Training:
                 noise=self.noise,
                 stop_when=None if target is None else lambda theta: self.problem.score(theta) >= target,
                 on_epoch=on_epoch,
-                watch=watch,
+                watched=watched,
             )
 
     def save(self, folder: Path, about: Mapping[str, Any], *, interrupted: bool) -> dict[str, Any] | None:

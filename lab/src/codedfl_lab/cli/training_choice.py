@@ -9,17 +9,17 @@ from typing import Annotated
 import click
 import typer
 
-from codedfl.cli.asked_scheme import asked_scheme
 from codedfl.cli.options import refuse_unread
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import DELTA, Budget
-from codedfl.protocol.schemes.descriptor import CodedScheme
-from codedfl.protocol.schemes.registry import coded_type
-from codedfl.protocol.schemes.role_keys import RoleKeyed, RoleKeys, RoleSums
 from codedfl.solve.descent import STEPS
 from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.registry import CLOSED_FORM, DEFAULT_SOLVER, SolverKind, make_solver, solver_kind
 from codedfl.solve.solver import Solver
+from codedfl_lab.cli.asked_scheme import asked_scheme
+from codedfl_lab.schemes.descriptor import CodedScheme
+from codedfl_lab.schemes.registry import coded_type
+from codedfl_lab.schemes.role_keys import RoleKeyed, RoleKeys, RoleSums
 
 in_training = partial(typer.Option, rich_help_panel="Training")
 

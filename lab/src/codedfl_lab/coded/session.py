@@ -205,11 +205,13 @@ class CodedSession:
     # -- phase 2
 
     def _epoch_of(self, ask: bytes, e: bytes, count: int) -> Planes:
-        self.epoch += 1
-        self._tell(events.EpochStarted(self.epoch))
+        if e:
+            self.epoch += 1
+            self._tell(events.EpochStarted(self.epoch))
         goal = _Coded(self, ask, e, count)
         self._asking.needs([goal])
-        self._tell(events.EpochEnded(self.epoch))
+        if e:
+            self._tell(events.EpochEnded(self.epoch))
         ring, answers = self.study.ring, goal.answers
         total = ring.zeros(count)
         vector = self.study.code.decoding_vector(list(answers))

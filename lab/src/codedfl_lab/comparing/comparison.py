@@ -20,7 +20,6 @@ import numpy as np
 
 from codedfl.data.problem import PAPER_REGULARISATION, Problem
 from codedfl.errors import CodedFLError, InvalidInput
-from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.solve.descent import DERIVED, STEPS
 from codedfl.solve.registry import make_solver, solver_kind
 from codedfl.solve.solver import Solver
@@ -34,6 +33,7 @@ from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.costs.times import Conditions, Descent, Draws, Training, WorkShape, epoch_end_times, models_key
 from codedfl_lab.costs.times import models as models_of
 from codedfl_lab.fleet.latency import SharingConvention
+from codedfl_lab.schemes.descriptor import Scheme
 
 CENTRAL_MODELS = (
     "Models are computed centrally once per feature seed (they do not depend on who straggles; a test shows that the"

@@ -2,9 +2,9 @@
 
 Two ways to the same trace:
 
-* ``simulate`` runs the real state machines, the real ring arithmetic and the real wire format, with every answer
+* ``simulate`` runs the real parties, the real ring arithmetic and the real requests and replies, with every answer
   delivered in the order in which the latency model lets it arrive. No clock is read and nothing sleeps, so a day of
-  training passes in seconds. Devices whose answers cannot be among the first D - alpha + 1 need not compute.
+  training passes in seconds. Devices whose answers nobody waits for need not compute.
 * ``trajectory`` computes the models centrally (``central``), once, and scores them; any number of latencies can be
   drawn for it (``schemes.epoch_end_times``). For coded schemes the models are the same bit for bit.
 """
@@ -14,8 +14,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import secrets as system_random
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +24,16 @@ from numpy.typing import NDArray
 from codedfl.data.problem import Problem
 from codedfl.errors import RangeExceeded
 from codedfl.exact.row_noise import RowNoise
-from codedfl.protocol.schemes.descriptor import CodedScheme
-from codedfl.run.parties import make_parties
-from codedfl.run.virtual_time import run_in_virtual_time
-from codedfl.run.virtual_watch import VirtualWatch
 from codedfl.solve.solver import Solver
+from codedfl.sum.events import EpochEnded, EpochStarted, Event, Listed, OfDevice, Replied, RepliedLate, WrongReply
 from codedfl.typing import Floats, RandomBytes
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.costs.times import Conditions, WorkShape, order_of_devices
 from codedfl_lab.costs.timing import FleetTiming
+from codedfl_lab.schemes.descriptor import CodedScheme
+from codedfl_lab.training.in_process import Simulated
+from codedfl_lab.training.paced import Paced
+from codedfl_lab.training.train import train
 
 SCORED_AT_ONCE = 16
 RUN_AWAY = 10.0  # times the training error of predicting nothing, from which a model is not one that learns slowly
@@ -63,6 +65,19 @@ class Trace(Trajectory):
     seconds: Floats
 
 
+class Watch(Protocol):
+    """Who looks on: a ``RunWatch``."""
+
+    def take(self, event: Event) -> None:
+        """Something happened."""
+
+    def sent(self, size: int) -> None:
+        """So many bytes have left for devices."""
+
+    def ended(self, epoch: int, score: float | None) -> None:
+        """An epoch is over."""
+
+
 def simulate(
     scheme: CodedScheme,
     problem: Problem,
@@ -77,9 +92,11 @@ def simulate(
     random_bytes: RandomBytes = system_random.token_bytes,
     on_epoch: Callable[[int, float, float], None] | None = None,
     gone: Collection[str] = (),
-    watch: VirtualWatch | None = None,
+    watched: Callable[[Callable[[], float]], Watch] | None = None,
 ) -> Trace:
-    """Run the protocol on virtual time; ``on_epoch`` is told epoch, seconds and score, ``watch`` all that can be seen.
+    """Run the parties in virtual time; ``on_epoch`` is told epoch, seconds and score.
+
+    ``watched`` makes of the clock what is told all that can be seen.
 
     ``everyone_computes`` also lets the devices compute and send that cannot be in time; it changes nothing but the
     time the simulation takes. ``gone`` are devices that die when they have uploaded: they answer no epoch.
@@ -87,8 +104,8 @@ def simulate(
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl import BlockKrylov, RoleKeys, make_problem
-    >>> from codedfl_lab import Conditions, Fleet, simulate
+    >>> from codedfl import BlockKrylov, make_problem
+    >>> from codedfl_lab import Conditions, Fleet, RoleKeys, simulate
     >>> from codedfl_lab.datasets import load
     >>> problem = make_problem(load("digits"), n_devices=10, n_features=50)
     >>> at = Conditions(Fleet.load("paper").scaled_to(10))
@@ -98,39 +115,58 @@ def simulate(
     """
     shape = WorkShape.of(problem, precision)
     order = order_of_devices(scheme, shape, at, rng)
-    server, devices = make_parties(
-        scheme,
-        problem,
-        solver,
-        precision=precision,
-        order=order.tolist(),
-        noise=noise,
-        stop_when=stop_when,
-        random_bytes=random_bytes,
+    run = Simulated.of(
+        scheme, problem, precision=precision, order=order.tolist(), noise=noise, random_bytes=random_bytes
     )
+    seats, places = list(run.devices), dict(zip(run.names, range(len(run.names)), strict=True))
+    timing = FleetTiming(scheme, shape, at.in_order(order), rng)
+    devices = {name: device.reply for name, device in run.devices.items()}
+    engine = Paced(devices, seats, timing, [places[name] for name in gone])
+    watch = None if watched is None else watched(engine.now)
     epochs: list[int] = []
     seconds: list[float] = []
     scores: list[float] = []
 
-    def record(epoch: int, now: float) -> float:
-        assert server.model is not None
+    def record(epoch: int, model: Floats) -> None:
         epochs.append(epoch)
-        seconds.append(now)
-        scores.append(problem.score(server.model))
+        seconds.append(engine.ends)
+        scores.append(problem.score(model))
+        if everyone_computes:
+            engine.compute_all()
+        if watch is not None:
+            watch.ended(epoch, scores[-1])
         if on_epoch is not None:
-            on_epoch(epoch, now, scores[-1])
-        return scores[-1]
+            on_epoch(epoch, engine.ends, scores[-1])
 
-    model = run_in_virtual_time(
-        server,
-        devices,
-        FleetTiming(scheme, shape, at.in_order(order), rng),
+    tell = _told(watch, engine, dict(zip(seats, run.names, strict=True)))
+    model = train(
+        run.sums(engine, tell),
+        run.statistic,
+        solver,
+        before_epoch=lambda _epoch: engine.next_epoch(),
         on_epoch=record,
-        everyone_computes=everyone_computes,
-        gone=gone,
-        watch=watch,
+        stop_when=stop_when,
     )
     return Trace(np.array(epochs), np.array(scores), model, np.array(seconds))
+
+
+def _told(watch: Watch | None, engine: Paced, names: Mapping[str, str]) -> Callable[[Event], None]:
+    """Devices go by the names of the problem; the sum that starts a training is its first epoch."""
+
+    def tell(event: Event) -> None:
+        if watch is None:
+            return
+        if isinstance(event, OfDevice):
+            event = replace(event, device=names[event.device])
+        if isinstance(event, Listed):
+            event = replace(event, names=tuple(names[name] for name in event.names))
+        if isinstance(event, Replied | RepliedLate | EpochStarted | EpochEnded | WrongReply):
+            event = replace(event, epoch=event.epoch + 1)
+        watch.take(event)
+        watch.sent(engine.sent)
+        engine.sent = 0
+
+    return tell
 
 
 def until_diverged(models: Iterator[Floats]) -> Iterator[Floats]:

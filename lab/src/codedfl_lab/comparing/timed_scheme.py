@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from codedfl.protocol.schemes.descriptor import Scheme
 from codedfl.solve.registry import solver_kind
 from codedfl.solve.solver import Solver
 from codedfl.typing import Seconds
@@ -18,6 +17,7 @@ from codedfl_lab.costs.times import (
     failures_survived,
     stragglers,
 )
+from codedfl_lab.schemes.descriptor import Scheme
 
 
 @dataclass(frozen=True)

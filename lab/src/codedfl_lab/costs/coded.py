@@ -14,10 +14,6 @@ from functools import singledispatch
 
 import numpy as np
 
-from codedfl.protocol.schemes.coded_padded import CodedPadded
-from codedfl.protocol.schemes.descriptor import CodedScheme, Scheme
-from codedfl.protocol.schemes.gradient_coded import GradientCoded
-from codedfl.protocol.schemes.role_keys import RoleKeyed
 from codedfl.typing import Floats
 from codedfl_lab.costs.times import (
     Conditions,
@@ -32,6 +28,10 @@ from codedfl_lab.costs.times import (
 )
 from codedfl_lab.fleet.fleet import EXCHANGE_MACS, SIGNING, VERIFICATION_MACS, Fleet
 from codedfl_lab.fleet.latency import Bulk, pad_macs, planes_of, ring_macs, seal_macs, sharing_times, upload_times
+from codedfl_lab.schemes.coded_padded import CodedPadded
+from codedfl_lab.schemes.descriptor import CodedScheme, Scheme
+from codedfl_lab.schemes.gradient_coded import GradientCoded
+from codedfl_lab.schemes.role_keys import RoleKeyed
 
 
 @epoch_load.register(CodedScheme)

@@ -21,8 +21,6 @@ from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
 from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.ring import NARROW
-from codedfl.protocol.schemes.descriptor import Scheme
-from codedfl.protocol.schemes.role_keys import RoleKeyed
 from codedfl.solve.descent import StepSchedule, derived_step
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, Seconds
@@ -38,6 +36,8 @@ from codedfl_lab.fleet.latency import (
     epoch_arrivals,
     mean_arrivals,
 )
+from codedfl_lab.schemes.descriptor import Scheme
+from codedfl_lab.schemes.role_keys import RoleKeyed
 
 FLOAT_BITS = 32
 

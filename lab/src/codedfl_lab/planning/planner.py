@@ -19,9 +19,6 @@ from codedfl.data.features import PrincipalFourierFeatures, RandomFourierFeature
 from codedfl.data.problem import PAPER_REGULARISATION, Problem
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
-from codedfl.protocol.schemes.descriptor import Scheme
-from codedfl.protocol.schemes.registry import SCHEMES
-from codedfl.protocol.schemes.role_keys import RoleKeyed, RoleKeys, RoleSums
 from codedfl.solve.descent import DERIVED
 from codedfl.solve.registry import solver_kind, solver_kinds
 from codedfl.solve.solver import Solver
@@ -35,6 +32,9 @@ from codedfl_lab.comparing.timed_scheme import TimedScheme, Workload
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.costs.times import Conditions, Draws, WorkShape, epoch_end_times, models_key
 from codedfl_lab.planning.noisy_totals import NoisyTotals
+from codedfl_lab.schemes.descriptor import Scheme
+from codedfl_lab.schemes.registry import SCHEMES
+from codedfl_lab.schemes.role_keys import RoleKeyed, RoleKeys, RoleSums
 
 EPOCHS_TRIED = 2  # times a solver's default
 AS_FAST = 0.01

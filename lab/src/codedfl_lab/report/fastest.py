@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.report.text import number, seconds
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.comparing.names import FAIR_RIVAL, name_in_sentence
 from codedfl_lab.comparing.results import SchemeResult
 from codedfl_lab.report.rows import by_time, entries_at, listed, split_of_gain, times_faster
+from codedfl_lab.schemes.coded_padded import CodedPadded
 
 BASELINE, PAPER_SCHEME = Conventional.name, CodedPadded.name
 

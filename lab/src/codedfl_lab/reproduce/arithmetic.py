@@ -28,7 +28,6 @@ from codedfl.data.problem import Problem, make_problem
 from codedfl.errors import DataUnavailable
 from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.gram import symmetric
-from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.solve.descent import STEPS, GradientDescent, StepSchedule, derived_step
 from codedfl.typing import Floats, Progress
 from codedfl_lab import datasets
@@ -42,6 +41,7 @@ from codedfl_lab.fleet.latency import FleetLatency, epoch_arrivals
 from codedfl_lab.paper import Integers, PaperFixedPoint, PaperSystem, TandonCode
 from codedfl_lab.paper.system import whole_matrix
 from codedfl_lab.reproduce.scope import software_versions
+from codedfl_lab.schemes.coded_padded import CodedPadded
 
 DATATYPES = (PaperFixedPoint(48, 24), PaperFixedPoint(62, 24))
 TINY = PaperFixedPoint(8, 4)  # small enough to try every secret, key and factor

@@ -15,10 +15,6 @@ from typing import NamedTuple
 from codedfl.data.features.principal import PrincipalFourierFeatures, low_frequencies
 from codedfl.data.features.random_fourier import RandomFourierFeatures
 from codedfl.data.problem import Problem, make_problem
-from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
-from codedfl.protocol.schemes.coded_padded import CodedPadded
-from codedfl.protocol.schemes.descriptor import CodedScheme
-from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl.solve.registry import BLOCK_KRYLOV
 from codedfl.typing import Progress
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
@@ -46,6 +42,10 @@ from codedfl_lab.fleet.fleet import RATED_BITS
 from codedfl_lab.reproduce.reproduce import as_the_paper
 from codedfl_lab.reproduce.scope import Scope, software_versions, with_price
 from codedfl_lab.reproduce.sizes import CHUNK_BITS, at_size, peers_at_sizes, speedups_against_devices
+from codedfl_lab.schemes.coded_keys import CodedKeys, OneShot
+from codedfl_lab.schemes.coded_padded import CodedPadded
+from codedfl_lab.schemes.descriptor import CodedScheme
+from codedfl_lab.schemes.role_keys import RoleKeys
 
 PRICES = (
     Price(),

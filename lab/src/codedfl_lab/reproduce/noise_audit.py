@@ -17,13 +17,13 @@ import numpy as np
 from scipy import stats
 
 from codedfl.crypto import noise as noise_source
+from codedfl.crypto.noise import diagonal_of_triangle
+from codedfl.exact.fitted_rows import fitted
 from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.row_noise import GridNoise
 from codedfl.exact.scales import Bounds
 from codedfl.privacy.budget import Budget
 from codedfl.privacy.calibration import advantage
-from codedfl.protocol.contribution import fitted
-from codedfl.protocol.hiding_rows import diagonal_of_triangle
 from codedfl.typing import Floats
 
 FAULTS = ("none", "half the noise", "noise redrawn", "a forgotten clip", "no noise")

@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from codedfl.errors import InvalidInput
-from codedfl.protocol.schemes.coded_keys import CodedKeys
-from codedfl.protocol.schemes.coded_padded import CodedPadded
 from codedfl.solve.registry import DEFAULT_SOLVER
 from codedfl.typing import Progress
 from codedfl_lab.baselines.coded_fedl import CodedFedL
@@ -29,6 +27,8 @@ from codedfl_lab.comparing.parallel import in_parallel, jobs_at_once
 from codedfl_lab.comparing.results import Claim, PaperValue, Price, Results, SchemeResult, Sensitivity, Took
 from codedfl_lab.reproduce.claims import SHUFFLED, accuracy_claims, paper_claims
 from codedfl_lab.reproduce.scope import CONVENTIONS, Scope, software_versions, with_price
+from codedfl_lab.schemes.coded_keys import CodedKeys
+from codedfl_lab.schemes.coded_padded import CodedPadded
 
 as_the_paper = functools.partial(Entry, step=paper.STEP)
 """An entry whose descent takes the paper's step, not one that follows from the data."""

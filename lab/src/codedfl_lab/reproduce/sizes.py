@@ -16,10 +16,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from codedfl.protocol.schemes.coded_keys import CodedKeys, OneShot
-from codedfl.protocol.schemes.coded_padded import CodedPadded
-from codedfl.protocol.schemes.descriptor import Scheme
-from codedfl.protocol.schemes.role_keys import RoleKeys
 from codedfl.solve.registry import BLOCK_KRYLOV
 from codedfl.typing import Seconds
 from codedfl_lab.baselines.coded_secagg import CodedSecAgg
@@ -30,6 +26,10 @@ from codedfl_lab.comparing.results import AtSize
 from codedfl_lab.comparing.timed_scheme import TimedScheme, Workload
 from codedfl_lab.costs.times import Conditions, Draws, epoch_end_times
 from codedfl_lab.reproduce.reproduce import as_the_paper
+from codedfl_lab.schemes.coded_keys import CodedKeys, OneShot
+from codedfl_lab.schemes.coded_padded import CodedPadded
+from codedfl_lab.schemes.descriptor import Scheme
+from codedfl_lab.schemes.role_keys import RoleKeys
 
 CHUNK_BITS = 12_000  # a packet of 1 500 bytes, each with its own retransmissions
 FLEET_SIZES = (25, 50, 120, 250, 500, 1000)

@@ -1,1 +1,0 @@
-"""What every engine for real machines shares: letters, state on disk, keys, the conductor of a run."""

@@ -1,0 +1,42 @@
+"""A study at a broker, the server's side. ``codedfl serve`` is its command."""
+
+from __future__ import annotations
+
+from codedfl.analyses.study_analysis import StudyFindings
+from codedfl.contract.study import Study
+from codedfl.engines.mqtt_server import MqttEngine
+from codedfl.mqtt.address import BrokerAddress
+from codedfl.mqtt.broker_folder import SERVER_NAME
+from codedfl.mqtt.link import BrokerLink
+from codedfl.mqtt.topics import level_of
+from codedfl.private_files import make_private_folder, sole_user
+from codedfl.report.run_watch import RunWatch
+from codedfl.run.serving import Serving, serve_study
+
+_FAREWELL_SECONDS = 5.0
+
+
+def serve(study: Study, address: BrokerAddress, serving: Serving, *, watch: RunWatch | None = None) -> StudyFindings:
+    """All analyses of a study on its devices; goes on from the output folder if it holds replies.
+
+    Examples
+    --------
+    See ``codedfl serve``.
+    """
+    watch = watch or RunWatch(serving.output)
+    serving.check(study)
+    with sole_user(make_private_folder(serving.output), "output-dir"):
+        pass  # before anything else: a second server that connects takes the connection of the one at work
+    digest = study.digest()
+    link = BrokerLink(address, f"{SERVER_NAME}-{level_of(digest)}", MqttEngine.will(digest))
+    engine = MqttEngine(link, digest, serving.roster.keys, watcher=watch)
+    link.open()
+    over = False
+    try:
+        findings = serve_study(engine, study, serving, watch)
+        over = True
+    finally:
+        engine.leave(over=over)
+        link.flush(_FAREWELL_SECONDS)
+        link.close()
+    return findings
