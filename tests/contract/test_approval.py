@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from clinics import AGE, DAYS, NAMES, ROSTER, STUDY, K, agreed, identity, joined, patients, table
 
@@ -316,6 +317,30 @@ def test_a_ledger_comes_back_from_the_disk(folder: DeviceFolder):
         pytest.raises(InvalidInput, match=r"^the ledger must be readable, got a damaged"),
         DeviceFolder(folder.path).ledger(),
     ):
+        pass
+
+
+def test_the_ledger_of_0_3_goes_on_counting(folder: DeviceFolder):
+    approved(folder)
+    with folder.ledger() as ledger:
+        (old,) = ledger.approvals
+    folder.base.close()
+    (folder.path / "ledger.sqlite").unlink()
+    numbers = ([] if old.rho is None else [old.rho], old.width, old.rows, old.held_out, old.target, list(old.time_grid))
+    who = (old.digest, old.name, old.edition, old.who, old.when, sorted(old.pod), list(old.statistics))
+    given = [[old.digest, "gram", b"a" * 32, b"run 1", "then"], [old.digest, "gram", b"a" * 32, b"run 2", "then"]]
+    asked = [[old.digest, b"e" * 32]]
+    saved = msgspec.msgpack.encode(["codedfl-ledger-1", [[*who, *numbers]], given, asked])
+    (folder.path / "ledger").write_bytes(saved)
+    (folder.path / "ledger").chmod(0o600)
+    for _ in range(2):
+        with DeviceFolder(folder.path).ledger() as ledger:
+            assert ledger.approvals == [old]
+            assert [one.argument for one in ledger.contributions] == [b"a" * 32], "two runs, one argument"
+            assert ledger.questions == [(old.digest, b"e" * 32)]
+    (folder.path / "ledger").write_bytes(saved[:-1])
+    (folder.path / "ledger").chmod(0o600)
+    with pytest.raises(InvalidInput, match=r"^the ledger of 0.3 must be one that codedfl 0.3 wrote"), folder.ledger():
         pass
 
 
