@@ -66,7 +66,7 @@ fleet: $(VENV)/.installed
 
 # The same tests as in make test, on many more random schedules, inputs and collusions.
 faults: $(VENV)/.installed
-	CODEDFL_FAULT_SCHEDULES=10000 $(BIN)/python -m pytest -n 2 tests/faults
+	CODEDFL_FAULT_SCHEDULES=10000 $(BIN)/python -m pytest -n 2 tests/sum
 
 # About 20 minutes on two quiet cores; ended after 90 at the latest, and then it has failed.
 liars: $(VENV)/.installed

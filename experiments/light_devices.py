@@ -20,19 +20,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from codedfl.analyses.study_plan import StudyRun
-from codedfl.engine.calls import Step
-from codedfl.engine.resident_host import ResidentHost
-from codedfl.mqtt.daemon import DeviceDaemon
 
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.study import Study
 from codedfl.device.membership import Membership
+from codedfl.engines.mqtt_device import MqttDevice
+from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
-from codedfl.mqtt.link import BrokerLink
-from codedfl.protocol.messages import Kind, Message, Update
-from codedfl.statistics.statistic import Ask
-from experiments.fedavg_on_mqtt import FedAvgDevice
+from codedfl.mqtt.link import BrokerLink, Link, Will
+from codedfl.sum.wire import asks_for_product
+from experiments import fedavg_on_mqtt
 from experiments.grpc_floor import GrpcDeviceLink
 from experiments.local_study import LocalStudy
 from experiments.plain_rows import rows_of
@@ -100,38 +97,45 @@ class Job:
         return BrokerAddress("127.0.0.1", self.port, True, *files)
 
 
-def host_of(job: Job, study: Study, device: LightDevice) -> ResidentHost:
-    return Membership(device.name, job.made.state(device.name), job.made.roster_file).host(study, ResidentHost)
+def device_at(link: Link, job: Job, study: Study, device: LightDevice) -> MqttDevice:
+    """A delay stands for a product; who asks for a sum asks for none."""
+    membership = Membership(device.name, job.made.state(device.name), (job.made.roster_file,))
+    wait, reply = device.delays(), membership.device(study).reply
+
+    def answer(request: bytes) -> bytes:
+        if asks_for_product(request):
+            wait()
+        return reply(request)
+
+    return MqttDevice(link, device.name, {study.digest(): answer})
 
 
 def serve_one(job: Job, study: Study, device: LightDevice) -> None:
-    wait = device.delays()
     if job.way == FEDAVG:
-        plain = BrokerLink(job.address(device), device.name, DeviceDaemon.will("fedavg", device.name))
-        plain.open()
-        snapshot = DeviceFolder.of(job.made.state(device.name), device.name).frozen(study.digest())
-        rows = rows_of(StudyRun(study, job.made.roster, Ask("products", job.merged)), snapshot)
-        FedAvgDevice(plain, device.name, *rows, job.steps, job.size, wait, float(study.regularisation)).run()
-        plain.close()
+        serve_plainly(job, study, device)
         return
-
-    def before_step(call: Step) -> None:
-        """A delay stands for a product; who asks for the constant part asks for none."""
-        newest = Message.decode(call.parcel.newest) if call.parcel.newest else None
-        if newest is not None and newest.kind is Kind.UPDATE and Update.decode(newest.body).packed:
-            wait()
-
-    host = host_of(job, study, device)
-    will = DeviceDaemon.will(study.name, device.name)
+    will = MqttDevice.will(device.name)
     link: GrpcDeviceLink | BrokerLink
     if job.way == GRPC:
         link = GrpcDeviceLink(job.address(device), will)
     else:
         link = BrokerLink(job.address(device), device.name, will)
     link.open()
-    daemon = DeviceDaemon(link, host, study.name, study.digest(), before_step=before_step)
-    daemon.run(lambda: daemon.study_over)
+    here = device_at(link, job, study, device)
+    while not here.all_over:
+        here.turn(_QUIET_SECONDS)
+    here.leave()
     link.flush(5.0)
+    link.close()
+
+
+def serve_plainly(job: Job, study: Study, device: LightDevice) -> None:
+    link = BrokerLink(job.address(device), device.name, Will(topics.presence(fedavg_on_mqtt.STUDY, device.name)))
+    link.open()
+    snapshot = DeviceFolder.of(job.made.state(device.name), device.name).frozen(study.digest())
+    rows = rows_of(job.made, job.merged, snapshot)
+    wait, regularisation = device.delays(), float(study.regularisation)
+    fedavg_on_mqtt.FedAvgDevice(link, device.name, *rows, job.steps, job.size, wait, regularisation).run()
     link.close()
 
 
@@ -148,23 +152,23 @@ class Seat(NamedTuple):
     """One of many devices in one thread."""
 
     link: PolledLink
-    daemon: DeviceDaemon
+    device: MqttDevice
 
     @classmethod
     def taken(cls, job: Job, study: Study, device: LightDevice) -> Seat:
-        link = PolledLink(job.address(device), device.name, DeviceDaemon.will(study.name, device.name))
+        link = PolledLink(job.address(device), device.name, MqttDevice.will(device.name))
         link.open()
-        return cls(link, DeviceDaemon(link, host_of(job, study, device), study.name, study.digest()))
+        return cls(link, device_at(link, job, study, device))
 
     def turn(self) -> bool:
         """Do what there is to do; returns whether it stays."""
         if self.link.fileno() < 0:
             self.link.open()
         self.link.pump()
-        self.daemon.turn(0.0)
-        if not self.daemon.study_over:
+        self.device.turn(0.0)
+        if not self.device.all_over:
             return True
-        self.daemon.run(lambda: True)  # says that it leaves
+        self.device.leave()
         self.link.flush(5.0)
         self.link.close()
         return False

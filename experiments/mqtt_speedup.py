@@ -25,20 +25,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from codedfl.engine.conductor import Patience
-from codedfl.engine.run_watch import RunWatch
-from codedfl.engine.study_run import Serving, serve_study
-from codedfl.mqtt.post import MqttPost
 from rich.console import Console
 from rich.table import Table
 
 from codedfl.analyses.study_analysis import StudyFindings
+from codedfl.crypto.key_files import load_identity
+from codedfl.engines.mqtt_server import MqttEngine
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.broker_folder import SERVER_NAME, Party
 from codedfl.mqtt.link import BrokerLink
-from codedfl.protocol.events import Event
-from codedfl.protocol.server_events import PhaseBegun
+from codedfl.report.run_watch import RunWatch
 from codedfl.run.rehearsal import Rehearsed, rehearse
+from codedfl.run.serving import Serving, serve_study
+from codedfl.sum.events import Event, SumBegun
 from codedfl.typing import Floats
 from codedfl_lab.fleet.fleet import Fleet
 from experiments import fedavg_on_mqtt, flower_speedup
@@ -118,7 +117,7 @@ class _Times(RunWatch):
         self.times: list[float] = []
 
     def take(self, event: Event) -> None:
-        if isinstance(event, PhaseBegun) and not self.began:
+        if isinstance(event, SumBegun) and not self.began:
             self.began = time.time()
         super().take(event)
 
@@ -138,11 +137,13 @@ def run_ours(fleet: SpeedFleet, way: str, delays: list[dict[str, Any]]) -> tuple
     else:
         link, port = fleet.link("codedfl-server-speed"), fleet.broker.port
     fleet.start_devices(way, port, delays)
-    serving = Serving(fleet.output, made.server_key, made.roster, Patience(farewell_seconds=10.0))
-    post = MqttPost(link, study.name, study.digest())
+    serving = Serving(fleet.output, load_identity(made.server_key), made.roster)
+    engine = MqttEngine(link, study.digest(), fleet.names)
+    while len(engine.here()) < len(fleet.names):
+        engine.replies(60.0)
     try:
-        found = serve_study(post, study, serving, watch)
-        post.leave(over=True)
+        found = serve_study(engine, study, serving, watch)
+        engine.leave(over=True)
         link.flush(5.0)
     finally:
         link.close()
@@ -156,7 +157,7 @@ class SpeedFleet(LightFleet):
     def link(self, identity: str) -> BrokerLink:
         party = self.broker.party(SERVER_NAME)
         address = BrokerAddress(HOST, self.broker.port, True, party.authority, party.certificate, party.key)
-        link = BrokerLink(address, identity, MqttPost.will("speed"))
+        link = BrokerLink(address, identity, MqttEngine.will(self.made.study.digest()))
         link.open()
         return link
 

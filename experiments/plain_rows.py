@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from codedfl.analyses.study_plan import StudyRun
 
-from codedfl.analyses.cells import merge_rare
 from codedfl.contract.merging import Merged, merged_study
+from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.data.model import TrainedModel
-from codedfl.protocol.contribution import Rows
-from codedfl.run.rehearsal import Rehearsed
-from codedfl.run.virtual_time import AlikeDevices
-from codedfl.statistics.statistic import Ask
+from codedfl.exact.fitted_rows import fitted
+from codedfl.solve.registry import make_solver
+from codedfl.statistics.products import Products
+from codedfl.statistics.statistic import Ask, recoded_rows, statistic_of
 from codedfl.typing import Floats
 from codedfl_lab import datasets
 from experiments.local_study import LocalStudy, pixels_table
@@ -32,18 +31,12 @@ class PlainRows:
     @cached_property
     def merged(self) -> Merged:
         """What the counts leave out, found as the server finds it."""
-        ready = Rehearsed(self.made.study, self.made.roster, self.made.snapshots())
-        counts = ready.answer(Ask("cells"), AlikeDevices, np.random.default_rng(0))
-        return merge_rare(self.made.study, counts)  # type: ignore[arg-type]  # whole numbers of a total
-
-    @cached_property
-    def run(self) -> StudyRun:
-        return StudyRun(self.made.study, self.made.roster, Ask("products", self.merged))
+        return self.made.rehearsed().findings.merged
 
     @cached_property
     def parts(self) -> list[tuple[Floats, Floats]]:
         """X and Y of each device."""
-        return [rows_of(self.run, snapshot) for snapshot in self.made.snapshots().values()]
+        return [rows_of(self.made, self.merged, snapshot) for snapshot in self.made.snapshots().values()]
 
     @cached_property
     def _test(self) -> tuple[object, np.ndarray]:
@@ -58,16 +51,17 @@ class PlainRows:
         """How many epochs the study's solver needs, in floating point."""
         gram = np.sum([X.T @ X for X, _ in self.parts], axis=0)
         constant = np.sum([-X.T @ Y for X, Y in self.parts], axis=0)
-        solver = self.run.solver()
+        study = self.made.study
+        solver = make_solver(study.solver, regularisation=float(study.regularisation), epochs=study.epochs)
         solver.start(np.zeros(constant.shape), constant, sum(len(X) for X, _ in self.parts))
-        for epoch in range(1, solver.epochs + 1):
+        for epoch in range(1, study.epochs + 1):
             if solver.model is not None and self.score(solver.model) >= target:
                 return epoch
             asked = solver.request()
             if asked is None:
                 break
             solver.receive(asked, gram @ asked)
-        raise SystemExit(f"the study must reach {target} within {solver.epochs} epochs")
+        raise SystemExit(f"the study must reach {target} within {study.epochs} epochs")
 
     def rounds_to(self, target: float, steps: int, size: float, most: int = MOST_ROUNDS) -> int:
         """How many rounds FedAvg needs: it waits for everybody, so its models are the same anywhere. 0: it does not."""
@@ -88,11 +82,16 @@ class PlainRows:
         return 0
 
 
-def rows_of(run: StudyRun, snapshot: object) -> tuple[Floats, Floats]:
+def rows_of(made: LocalStudy, merged: Merged, snapshot: Snapshot) -> tuple[Floats, Floats]:
     """X and Y of one device's snapshot."""
-    found = run.contribution(snapshot)  # type: ignore[arg-type]
-    assert isinstance(found, Rows)
-    return found.X, found.Y
+    ask = Ask("products", merged)
+    statistic = statistic_of(made.study, ask)
+    assert isinstance(statistic, Products)
+    train = recoded_rows(made.study, ask, snapshot).part(held_out=False)
+    study = statistic.study
+    rows = statistic.recipe.rows(study.matrix(train.codes), study.target.values(train.target))
+    X, Y, _ = fitted(rows.X.astype(np.float64), rows.Y, statistic.scales(len(made.roster.owners)).bounds, None)
+    return X, Y
 
 
 def model_of(study: Study, merged: Merged, theta: Floats) -> TrainedModel:

@@ -29,18 +29,25 @@ _MOST_ASKED = 8  # requests to one device whose replies are still awaited
 class Watcher(Protocol):
     """Is told what can be seen at the broker (``report.run_watch``)."""
 
-    def progress(self, name: str, here: int, in_all: int) -> None:
+    def progress(self, name: str, here: int, in_all: int, /) -> None:
         """So many bytes of a device's large reply are here."""
 
-    def reachable(self, name: str, here: bool) -> None:
+    def reachable(self, name: str, here: bool, /) -> None:
         """A device has come, or gone."""
 
-    def sent(self, size: int) -> None:
+    def sent(self, size: int, /) -> None:
         """So many bytes have left for devices."""
 
 
-class _Nobody(Watcher):
-    pass
+class _Nobody:
+    def progress(self, *_: object) -> None:
+        pass
+
+    def reachable(self, *_: object) -> None:
+        pass
+
+    def sent(self, *_: object) -> None:
+        pass
 
 
 class _Peer:

@@ -11,13 +11,13 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import ClassVar, Protocol
 
 import numpy as np
 
 from codedfl.crypto.sealed import KEY_BYTES, Identity
-from codedfl.errors import MessageRefused
+from codedfl.errors import MessageRefused, RangeExceeded
 from codedfl.sum import wire
 from codedfl.sum.keys import (
     NONCE_BYTES,
@@ -155,11 +155,20 @@ class Device:
 
     # -- generations
 
+    def expire(self) -> None:
+        """Delete the keys of a generation whose time is up.
+
+        Whoever runs a device calls this now and then: a device that nobody asks any more keeps nothing that opens what
+        was sent, either.
+        """
+        kept = self._memory.generation()
+        if kept is not None and kept.root and self._now() >= kept.not_after:
+            self._memory.keep(Generation(kept.number, b"", kept.not_after))
+            self._forget()
+
     def _generation(self, common: wire.Common) -> GenerationKeys:
+        self.expire()
         kept, now = self._memory.generation(), self._now()
-        if kept is not None and kept.root and now >= kept.not_after:
-            kept = Generation(kept.number, b"", kept.not_after)
-            self._memory.keep(kept)
         if kept is None or common.generation > kept.number:
             if not isinstance(common, wire.EnrolCommon):
                 raise Refused("generation", f"generation {common.generation} must begin by enrolling")
@@ -339,17 +348,24 @@ class Device:
             check_signature("list", terms.by_name[entry.name].key, text, upload.signature)
             total += layout.from_bytes(upload.numbers, layout.total_words)
         for role, one in enumerate(own.sums):
-            self._terms.check_role_key(keys.scope, role, one.role_key)
+            terms.check_role_key(keys.scope, role, one.role_key)
             text = role_sum_text(label, common.list, role, one.role_key.public, one.numbers)
-            signers = {name for name, _ in one.signatures}
-            # Invariant: z + 1 holders of the role, so one of them at least is honest and has made the sum itself.
-            if len(signers) <= terms.colluders or any(terms.roles.get(name) != role for name in signers):
-                raise Refused("role", f"a certified sum must be signed by {terms.colluders + 1} holders of role {role}")
-            for name, signature in one.signatures:
-                check_signature("role", terms.by_name[name].key, text, signature)
+            self._check_signers(role, text, one.signatures)
             total -= layout.from_bytes(one.numbers, layout.total_words)
+        try:
+            layout.numbers_of(total)
+        except RangeExceeded as error:
+            raise Refused("list", str(error)) from None
         numbers = layout.to_bytes(total)
         return wire.encode(wire.Answered(numbers, self._identity.sign(total_text(label, common.list, numbers))))
+
+    def _check_signers(self, role: int, text: bytes, signatures: Sequence[tuple[str, bytes]]) -> None:
+        terms, signers = self._terms, {name for name, _ in signatures}
+        # Invariant: z + 1 holders of the role, so one of them at least is honest and has made the sum itself.
+        if len(signers) <= terms.colluders or any(terms.roles.get(name) != role for name in signers):
+            raise Refused("role", f"a certified sum must be signed by {terms.colluders + 1} holders of role {role}")
+        for name, signature in signatures:
+            check_signature("role", terms.by_name[name].key, text, signature)
 
 
 __all__ = ["Contract", "Device", "Generation", "InMemory", "Memory"]
