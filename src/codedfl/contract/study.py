@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codedfl.contract.models import GCV, StudyModel, SubModel, SurvivalModel, TableOne
+from codedfl.contract.models import GCV, StudyModel, SubModel, TableOne, TimedModel
 from codedfl.contract.study_columns import GAP, ClassTarget, NumberTarget, StudyColumn, Units, gaps
 from codedfl.data.canonical import canonical_digest
 from codedfl.data.columns import CategoryColumn, Columns, DerivedColumn, NumberColumn, without_codes
@@ -263,7 +263,7 @@ class Study:
             self._check_site_effects()
         for one in self.models:
             one.check({column.column.name: column for column in self.columns}, self.target)
-        timed = [one for one in self.models if isinstance(one, SurvivalModel)]
+        timed = [one for one in self.models if isinstance(one, TimedModel)]
         for one in timed:
             if one.times != timed[0].times:
                 raise InvalidInput(
@@ -316,7 +316,7 @@ class Study:
     @property
     def time_grid(self) -> tuple[float, ...]:
         """The times of the survival models, which are the same in all of them; empty without such a model."""
-        return next((tuple(map(float, one.times)) for one in self.models if isinstance(one, SurvivalModel)), ())
+        return next((tuple(map(float, one.times)) for one in self.models if isinstance(one, TimedModel)), ())
 
     # -- identity
 
