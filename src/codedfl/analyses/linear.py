@@ -138,7 +138,7 @@ class LinearTotal:
                     columns.append(StudyColumn(CategoryColumn(one.column.name, levels)))
                 elif one.column.name in self.study.inputs:
                     columns.append(one.beside())
-            elif any(factor.level for factor in factors_of(one)) and not varies[at].any():
+            elif any(factor.marks for factor in factors_of(one)) and not varies[at].any():
                 kept += [False] * one.width
             else:
                 columns.append(one)

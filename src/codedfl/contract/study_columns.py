@@ -6,6 +6,7 @@ unit of record (whole years, 0.1 kg) of the site that writes coarsest: a finer o
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -84,6 +85,18 @@ class Grid:
     def values(self, codes: Integers) -> Floats:
         """Real numbers of codes that are no gaps."""
         return self.range[0] + codes.astype(np.float64) * self.step
+
+    def decimals(self, codes: Integers) -> Floats:
+        """The same as people write them: 0.3, where ``values`` may have a sum that is above it in its last bit.
+
+        What is made of a column, such as x > 0.3, is then what it is of the table.
+
+        >>> grid = Grid("range of 'x'", (0.0, 1.0), 0.1)
+        >>> grid.values(np.array([3])) > 0.3, grid.decimals(np.array([3])) > 0.3
+        (array([ True]), array([False]))
+        """
+        reach, finest = max(abs(self.range[0]), abs(self.range[1])), math.ceil(-math.log10(self.step)) + 4
+        return np.round(self.values(codes), min(max(11 - math.floor(math.log10(reach)), finest), 20))
 
 
 class Units(NamedTuple):
@@ -216,7 +229,7 @@ class StudyColumn:
         if isinstance(self.column, CategoryColumn):
             return np.array(self.column.levels)[codes]
         fill = np.nan if self.column.missing is None else self.column.missing
-        return np.where(codes == GAP, fill, self.grid.values(codes))
+        return np.where(codes == GAP, fill, self.grid.decimals(codes))
 
     def design(self, codes: Integers) -> Integers:
         """n x width integers: a number less its offset and the mark of its gaps; 0 or 1 for each level but the first.

@@ -51,7 +51,7 @@ SECTIONS: dict[str, dict[str, str]] = {
 COLUMN_KEYS = {
     "number": ("name", "kind", "range", "step", "scale", "missing", "indicator", "missing_codes", "in_model"),
     "category": ("name", "kind", "levels", "missing", "other", "missing_codes", "in_model"),
-    "derived": ("name", "kind", "factors", "range", "step", "scale"),
+    "derived": ("name", "kind", "factors", "range", "step", "scale", "in_model"),
 }
 _MATRIX = ("columns", "range", "step")
 _REQUIRED = ("name", "max_rows", "max_rows_per_device", "least_participants")
