@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from codedfl.analyses.heads import ClassSums
 from codedfl.analyses.inference import CONSTANT, Inference, LeastSquaresFit
 from codedfl.analyses.penalised import elastic_net_path, gcv_choice, weights_of_path
 from codedfl.analyses.scoring import NumberScore
@@ -269,6 +270,26 @@ class LinearTotal:
     def _model(self, theta: Floats, **provenance: Any) -> TrainedModel:
         about = {"study": self.study.name, "label": self.study.target.name, "rows": self.rows, **provenance}
         return TrainedModel(theta, self.recipe, about)
+
+    def class_sums(self) -> ClassSums:
+        """What heads are made of, in the columns' own units: shares, means and the covariance, over training rows."""
+        step, _ = self._design_units
+        d, part = len(step), self._training
+        counts = np.array([int(one) for one in part.sums[d:]], dtype=np.float64)
+        # n sum_ik - sum_i n_k in exact integers: n n_k times the mean of a class less the mean of all.
+        cross = part.scatter[:d, d:].astype(np.float64)
+        means = step[:, None] * cross / (self.rows * np.maximum(counts, 1.0))
+        return ClassSums(self.rows, counts, self.moments().mean, self.covariance(), means.T)
+
+    def head_theta(self, slopes: Floats, constants: Floats) -> Floats:
+        """Theta of ``recipe`` for scores = constants + x slopes of the columns in their own units."""
+        scaling = self.recipe.preprocessing
+        constant = (constants + scaling.shift @ slopes) / self._constant
+        return np.vstack((constant, slopes * scaling.scale[:, None]))
+
+    def trained(self, theta: Floats, **provenance: Any) -> TrainedModel:
+        """A Theta of ``recipe`` as a model that says which study it is of."""
+        return self._model(theta, digest=self.study.digest().hex(), **provenance)
 
     def on_design(self, theta: Floats) -> Floats:
         """Theta for a constant and the design columns divided by their largest size: as ``score`` takes it."""

@@ -32,6 +32,7 @@ class StudyModel:
     needs_gram: whether the analysis begins with the study's Gram matrix.
     at_points: the statistics of which it asks for totals at numbers that the server chooses, as far as ``statistics``
         has them, and points: how many of these it may need at most.
+    all_columns: whether a file that names no columns means all.
     """
 
     name: str
@@ -42,6 +43,7 @@ class StudyModel:
     needs_gram: ClassVar[bool] = True
     at_points: ClassVar[tuple[str, ...]] = ()
     points: ClassVar[int] = 0
+    all_columns: ClassVar[bool] = False
 
     @property
     def statistics(self) -> tuple[str, ...]:
