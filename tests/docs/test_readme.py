@@ -8,8 +8,11 @@ import re
 import shlex
 import tomllib
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import statsmodels.api as sm
 
 from command_line import parsed
 
@@ -62,9 +65,13 @@ def test_the_first_screen_says_what_it_is_and_how_to_get_it():
 
 def test_its_code_gives_its_output():
     code, output = (text for language, text in BLOCKS if language in ("python", "text"))
+    names: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()) as said:
-        exec(compile(code, "README.md", "exec"), {})
+        exec(compile(code, "README.md", "exec"), names)
     assert said.getvalue() == output
+    pooled = sm.Logit(names["ill"], sm.add_constant(names["X"].astype(float))).fit(disp=0)
+    assert np.exp(pooled.params[1:]) == pytest.approx(names["odds"], abs=5e-4), "as statsmodels has it"
+    assert np.exp(pooled.conf_int()[1:]) == pytest.approx(names["ends"], abs=5e-4)
 
 
 def test_its_commands_are_those_of_the_command_line_and_of_make():
