@@ -354,6 +354,41 @@ def test_an_offset_of_the_formula_is_that_of_a_drafted_model():
     assert fit.model.predict(frame) == pytest.approx(oracle.fittedvalues.to_numpy(), rel=1e-3)
 
 
+def test_a_function_of_the_target_is_predicted_and_named_everywhere(tmp_path: Path):
+    frame = people(900)
+    frame["days"] = np.exp(1 + 0.01 * frame["age"] + np.random.default_rng(2).normal(0, 0.4, 900)).round(1)
+    study = drafted_by("log(days) ~ age + C(ward)", frame, "days", {"[0.0, 800.0]": "[0.0, 110.0]"})
+    assert isinstance(study.target, NumberTarget) and study.target.title == "log(days)"
+    assert formula_objection(study) == "" and check_table(study, as_raw_table(frame)).usable
+    study = replace(study, inference=True, regularisation=0.0, held_out=0.0)
+    done = rehearsed(study, parts_of(as_raw_table(frame), 5))
+    found, oracle = done.findings.inference, smf.ols("np.log(days) ~ age + C(ward)", frame).fit()
+    names = ["Intercept", "age", "C(ward)[T.b]", "C(ward)[T.c]"]
+    assert np.abs(found.coefficients - oracle.params[names].to_numpy()).max() < 1e-5
+    assert found.standard_errors == pytest.approx(oracle.bse[names].to_numpy(), rel=1e-4)
+    assert "log(days)" in found.summary()
+    done.findings.model.save(tmp_path / "m.safetensors")
+    model = TrainedModel.load(tmp_path / "m.safetensors")
+    assert model.predict(frame) == pytest.approx(oracle.fittedvalues.to_numpy(), abs=1e-4)
+    assert model.recipe.labels.measured(np.array([1.0, np.e])).tolist() == [0.0, 1.0]
+    said = parse_study(
+        'format = "codedfl-study-2"\nname = "s"\n[[column]]\nname = "age"\nkind = "number"\nrange = [0, 9]\nstep = 1\n'
+        '[target]\nname = "days"\nfunction = "log"\nrange = [0, 5]\nstep = 0.01\n[protection]\nleast_participants = 3\n'
+        "max_rows = 1000\nmax_rows_per_device = 300\n"
+    )
+    assert said.target == NumberTarget("days", (0.0, 5.0), 0.01, function="log")
+    with pytest.raises(InvalidInput, match=r"^log\(days\) of t.csv must be defined in all rows, got 0 in row 2: leave"):
+        said.target.codes(np.array([1.0, 0.0]), "t.csv")
+    with pytest.raises(InvalidInput, match=r"^models of log\(days\) must be linear or robust or residuals, got 'p'"):
+        replace(study, models=(PoissonModel("p", ("age",)),))
+    assert isinstance(study.target, NumberTarget)
+    plain = replace(study, target=replace(study.target, function=""))
+    assert formula_objection(plain) == (
+        "function of the target must be 'log', as in the formula: log(days) ~ age + C(ward)"
+    )
+    assert plain.digest() != study.digest()
+
+
 def test_a_survival_formula_lists_event_and_groups_beside_the_time():
     frame = people(300)
     frame["died"] = (np.arange(300) % 3 > 0) * 1.0

@@ -348,7 +348,7 @@ class LinearTotal:
         corner = variance / n - with_constant @ means
         covariance = np.block([[np.array([[corner]]), with_constant[None, :]], [with_constant[:, None], of_slopes]])
         coefficients = np.concatenate(([constant], slopes))
-        fit = LeastSquaresFit(self.study.target.name, n, d, 1.0 - left, float(variance**0.5), self.constants)
+        fit = LeastSquaresFit(self.study.target.title, n, d, 1.0 - left, float(variance**0.5), self.constants)
         about = (self.references, level, self.spreads)
         return Inference((CONSTANT, *names), coefficients, covariance, fit.freedom, fit, *about)
 

@@ -264,6 +264,14 @@ class Study:
             raise InvalidInput(f"models must have different names, got {max(names, key=names.count)!r} twice")
         if self.site_effects:
             self._check_site_effects()
+        of_function = ("linear", "robust", "residuals")
+        if getattr(self.target, "function", "") and (
+            odd := [one for one in self.models if one.kind not in of_function]
+        ):
+            raise InvalidInput(
+                f"models of {self.target.title} must be {' or '.join(of_function)}, got {odd[0].name!r}: of kind"
+                f" {odd[0].kind!r}, which has a function of its own, or none"
+            )
         for one in self.models:
             one.check({column.column.name: column for column in self.columns}, self.target)
         timed = [one for one in self.models if isinstance(one, TimedModel)]

@@ -216,7 +216,7 @@ def _column(said: Unchecked, usual_scale: str) -> StudyColumn:
 
 def _target(said: Unchecked) -> NumberTarget | ClassTarget:
     name = _value("name of the target", said.get("name"), "str")
-    _known("[target]", said, {"name", "range", "step", "classes", "missing_codes"})
+    _known("[target]", said, {"name", "range", "step", "classes", "missing_codes", "function"})
     of = f" of the target {name!r}"
     if ("range" in said) == ("classes" in said) or {"step", "classes"} <= set(said):
         raise InvalidInput(f"the target {name!r} must have either a range and a step, or classes")
@@ -224,6 +224,8 @@ def _target(said: Unchecked) -> NumberTarget | ClassTarget:
         raise InvalidInput(no_step(f"the target {name!r}"))
     if "range" in said:
         return NumberTarget(**_fields(NumberTarget, said, after=of))
+    if "function" in said:
+        raise InvalidInput(f"function{of} must go with a range and a step, got classes")
     classes = said["classes"]
     if not isinstance(classes, list) or not classes or not all(type(c) is int and abs(c) < 2**53 for c in classes):
         classes = _value(f"classes{of}", classes, "tuple[str, ...]")

@@ -204,7 +204,7 @@ def _target(study: Study) -> str:
     target = study.target
     if isinstance(target, NumberTarget):
         low, high = target.range
-        return f"{target.name}, which is predicted: a number from {low:g} to {high:g} in steps of {target.grid.step:g}"
+        return f"{target.title}, which is predicted: a number from {low:g} to {high:g} in steps of {target.grid.step:g}"
     modelled = f"; odds are those of {target.modelled}" if target.modelled else ""
     return f"{target.name}, which is predicted: one of {', '.join(map(str, target.classes))}{modelled}"
 
@@ -298,7 +298,7 @@ def _design(study: Study, rows: Snapshot) -> tuple[str, ...]:
 def _adds(study: Study, ledger: Ledger) -> tuple[str, ...]:
     if not ledger.approvals:
         return ("nothing was approved here before",)
-    names = {*study.table_columns.names, study.target.name}
+    names = {*study.table_columns.names, study.target.title}
     lines = []
     for one in ledger.approvals:
         given = sum(c.digest == one.digest for c in ledger.contributions)

@@ -18,7 +18,7 @@ from codedfl.contract.study import Study, factors_of
 from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn
 from codedfl.contract.toml_file import parse_study
 from codedfl.data.columns import CategoryColumn, as_numbers, as_texts
-from codedfl.data.derived import Factor
+from codedfl.data.derived import FUNCTIONS, Factor
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
 from codedfl.typing import Json, Rows
@@ -50,6 +50,8 @@ def formula_objection(study: Study) -> str:
         return ""
     listed = tuple(one for one in study.columns if not factors_of(one))
     wanted = expand(study.formula, listed, study.target.name)
+    if (function := parse_formula(study.formula).response.function) != getattr(study.target, "function", ""):
+        return f"function of the target must be {function!r}, as in the formula: {study.formula[:60]}"
     named = {one.column.name for one in wanted}
     # What is beside the model and not in the formula is a cluster, an offset, weights, an event: a [[model]] names it.
     given = tuple(one for one in study.columns if one.column.in_model or one.column.name in named)
@@ -116,6 +118,7 @@ def draft_with_formula(
         _check_splines(expanded, quantiles or {}, "95 % of all rows", _NAME_KNOTS)
     for one in expanded:
         text = _listed_again(text, one)
+    text = _target_moved(text, formula)
     head, _, tail = text.partition("\n[target]")
     said = tomli_w.dumps({"formula": formula}).strip()
     head = head.replace("\nedition = ", f"\n{said}  # the columns below are made of it\nedition = ", 1)
@@ -164,6 +167,28 @@ def _above_zero(text: str, formula: str, names: list[str]) -> str:
             begin = re.escape(_head(call.column)) + r"kind = \"number\"\nrange = \["
             text = re.sub(f"({begin})0\\.0", rf"\g<1>{step!r}", text)
     return text
+
+
+def _target_moved(text: str, formula: str) -> str:
+    """The text with a target of which a function is predicted, on the function's own range, beginning above 0."""
+    response, target = parse_formula(formula).response, parse_study(text).target
+    if not response.function:
+        return text
+    if not isinstance(target, NumberTarget):
+        raise InvalidInput(f"the target {response.name!r} must be a number for {response.function}, got classes")
+    (low, high), least = target.range, FUNCTIONS[response.function][1]
+    low = low if low > least else low + target.step
+    first, last = (float(FUNCTIONS[response.function][0](np.array([end]))[0]) for end in (low, high))
+    if not first < last < math.inf:
+        raise InvalidInput(
+            f"the target {response.name!r} must be where {response.function} is defined, got from {low:g}"
+        )
+    step = ten_to(last - first)
+    ends = [float(f"{turn(end / step) * step:.12g}") for turn, end in ((math.floor, first), (math.ceil, last))]
+    begin = re.escape("\n[target]\n" + tomli_w.dumps({"name": response.name}))
+    lines = f"function = {_said(response.function)}  # of what the tables have; range and step are its own\n"
+    lines += f"range = {_said(list(ends))}\nstep = {_said(step)}\n"
+    return re.sub(f"({begin})range = .*\nstep = .*\n", lambda found: found[1] + lines, text)
 
 
 def _listed_again(text: str, one: StudyColumn) -> str:

@@ -67,8 +67,10 @@ def expand(formula: str, columns: tuple[StudyColumn, ...], target: str) -> tuple
 with numbers of your own
     """
     parsed = parse_formula(formula)
-    if parsed.response.function:
-        raise InvalidInput(f"the formula must begin with the target, '{target} ~', got a function of it")
+    if parsed.response.function not in ("", *FUNCTIONS):
+        raise InvalidInput(
+            f"a function of the target must be one of {', '.join(FUNCTIONS)}, got {parsed.response.function[:40]!r}"
+        )
     if parsed.response.name != target:
         raise InvalidInput(
             f"the formula must begin with the target, '{target} ~', got {parsed.response.name[:60]!r} before '~'"
