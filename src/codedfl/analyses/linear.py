@@ -154,6 +154,12 @@ class LinearTotal:
         behind = [*(self._behind[one - 1] for one in kept[1:]), self._behind[-1]] if self._behind else []
         return LinearTotal(study, [*triangles, *behind])
 
+    @property
+    def scaled_gram(self) -> Floats:
+        """Products of a constant, the design columns and the target, each divided by its largest size."""
+        limits = np.concatenate(([1], self.study.units.limit, self.study.target_units.limit))
+        return np.asarray(self._training.gram.astype(np.float64) / np.outer(limits, limits))
+
     # -- moments
 
     def moments(self) -> Moments:

@@ -13,7 +13,7 @@ from typing import ClassVar, TypeVar
 from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn
 from codedfl.errors import InvalidInput
 from codedfl.on_demand import load_all
-from codedfl.typing import JsonObject
+from codedfl.typing import Integers, JsonObject
 
 GCV = "gcv"  # a weight that is chosen by generalised cross-validation, from the total
 Target = NumberTarget | ClassTarget
@@ -77,6 +77,14 @@ class StudyModel:
                 raise InvalidInput(
                     f"{name!r} of the model {self.name!r} must be a column of the study beside the model's columns"
                 )
+
+    def objection(self, codes: Mapping[str, Integers], points: int, smallest: int) -> str:
+        """Why a device's training rows must not be in the model's totals; "" if they may be.
+
+        codes: by column. points: how many numbers of its choice the server has. smallest: the study's smallest cell.
+        """
+        del codes, points, smallest
+        return ""
 
     def to_dict(self) -> JsonObject:
         """The whole meaning in plain values."""
