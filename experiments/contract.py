@@ -21,7 +21,7 @@ PROMISE = (
     "over everything a device ever approves, whatever the server and any z devices do, they can compute only functions"
     " of sums of approved statistics over whole disclosure groups"
 )
-PROMISED_IN = ("README.md", "DESIGN.md", "THREAT_MODEL.md", "docs/who-sees-what.md")
+PROMISED_IN = ("DESIGN.md", "THREAT_MODEL.md", "docs/who-sees-what.md")  # README says it in fewer words
 
 
 class Line(NamedTuple):

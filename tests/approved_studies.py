@@ -18,6 +18,7 @@ from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.models import LogisticModel, PoissonModel, ResidualsModel, RobustModel, SurvivalModel, TableModel
+from codedfl.contract.models.cox import CoxModel
 from codedfl.contract.roster import Roster, save_roster
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, Study, SubModel
@@ -89,6 +90,7 @@ def studies() -> dict[str, Study]:
                 RobustModel("robust", ("age", "crp"), "HC3"),
                 ResidualsModel("residuals", ("age", "crp")),
                 SurvivalModel("stay", ("ward",), "home", tuple(float(day) for day in range(1, 60))),
+                CoxModel("going home", ("age",), "home", tuple(float(day) for day in range(1, 60)), strata="ward"),
             ),
         ),
         "rbf": replace(LINEAR, features="rbf", n_features=12, **plain),

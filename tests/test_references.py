@@ -27,7 +27,9 @@ def exists(dotted: str) -> bool:
     try:
         importlib.import_module(dotted)
         return True
-    except ImportError:
+    except ImportError as error:
+        if error.name and not error.name.startswith("codedfl"):  # a package of an extra that is not installed here
+            return True
         parent, _, name = dotted.rpartition(".")
         return bool(parent) and exists(parent) and hasattr(importlib.import_module(parent), name)
 

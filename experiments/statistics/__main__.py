@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from experiments.statistics import describing, dispersion, glm, linear, plots, robust, survival
+from experiments.statistics import cox, describing, dispersion, glm, intercepts, linear, plots, robust, survival
 from experiments.statistics.cases import Line
 
-_MODULES = (describing, linear, glm, dispersion, robust, survival, plots)
+_MODULES = (describing, linear, glm, dispersion, robust, survival, cox, intercepts, plots)
 FAMILIES: tuple[Callable[[], Iterator[Line]], ...] = tuple(one.lines for one in _MODULES)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from codedfl.analyses.glm import GlmFinding
 from codedfl.contract.models import GlmModel, LogisticModel, PoissonModel
 from codedfl.contract.models.dispersed import GammaModel, QuasiPoissonModel
+from codedfl.contract.models.negative import NegativeBinomialModel
 from experiments.statistics.cases import Case, Line, found_by
 from experiments.statistics.glm import design_of
 
@@ -93,8 +94,36 @@ def compared(kind: str, weights: str = "") -> Iterator[Line]:
             yield Line(f"{what}: log-likelihood, relative", abs(fit.fit.log_likelihood / truth.llf - 1), ERRORS)
 
 
+def negative_binomial(what: str, case: Case, model: NegativeBinomialModel) -> Iterator[Line]:
+    """Beside statsmodels' joint fit."""
+    import statsmodels.api as sm
+
+    study = case.study(model)
+    (fit,) = found_by(study, by_clinics(case)).models
+    assert isinstance(fit, GlmFinding) and fit.inference is not None, fit.lines()
+    values = case.gridded(study)
+    y = np.asarray(values["y"], dtype=np.float64)
+    offset = {"offset": np.asarray(values[model.offset])} if model.offset else {}
+    made = sm.NegativeBinomial(y, design_of(case, model, values), **offset)
+    near = np.append(fit.coefficients, fit.fit.alpha)
+    truth = made.fit(start_params=near * 1.01, method="newton", disp=0, maxiter=200, tol=1e-14)
+    off = np.abs(np.append(fit.coefficients, fit.fit.alpha) - truth.params) / truth.bse
+    yield Line(f"{what}: coefficients and alpha in standard errors", float(off.max()), GRIDDED)
+    relative = np.abs(np.append(fit.inference.standard_errors, fit.fit.alpha_error) / truth.bse - 1)
+    yield Line(f"{what}: standard errors, relative", float(relative.max()), ERRORS)
+    yield Line(f"{what}: log-likelihood, relative", abs(fit.fit.log_likelihood / truth.llf - 1), ERRORS)
+
+
+def negative() -> Iterator[Line]:
+    """Without and with an offset."""
+    yield from negative_binomial("negative binomial", made_up("poisson"), NegativeBinomialModel("m", COLUMNS))
+    late = NegativeBinomialModel("m", COLUMNS, offset="times")
+    yield from negative_binomial("negative binomial, offset", made_up("poisson", seed=2), late)
+
+
 def lines() -> Iterator[Line]:
     """All of them."""
     for kind in KINDS:
         yield from compared(kind)
     yield from compared("poisson", weights="times")
+    yield from negative()

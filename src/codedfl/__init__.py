@@ -1,8 +1,8 @@
-"""codedfl: federated learning that does not wait for its slowest devices.
+"""codedfl: regression and kernel models on rows that devices keep to themselves.
 
-Exact gradients from the fastest D - alpha + 1 devices; the server sees nothing but the total, no device sees another's
-data. DESIGN.md draws the data flow; the names below follow it. Each is imported when it is first used: on a node,
-``import codedfl`` loads neither planner nor simulator.
+The server reads exact sums over whole groups of devices and nothing smaller, and the fastest replies are enough. No
+device sees another's data. DESIGN.md draws the data flow; the names below follow it. Each is imported when it is first
+used: on a node, ``import codedfl`` loads neither planner nor simulator.
 """
 
 from itertools import chain

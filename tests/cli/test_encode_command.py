@@ -12,6 +12,7 @@ from made_up import SIDE, WIDTH, picture_encoder, text_encoder
 from PIL import Image
 
 from codedfl.data.tables import read_file
+from codedfl_lab.encoders import SOURCES
 
 
 @pytest.fixture(autouse=True)
@@ -37,12 +38,14 @@ def test_pictures_become_a_table(tmp_path: Path):
     out = tmp_path / "table.npz"
     done = invoke("encode", folder, "--encoder", tmp_path / "e.toml", "--out", out, "--label", "animal", "--json", "-")
     assert done.exit_code == 0
+    assert f'encoder = "{encoder.digest()}"' in done.stderr
     assert "left out: dog/1.png: UnidentifiedImageError" in done.stderr
     said = json.loads(done.stdout)
     assert said["encoder"] == encoder.digest() and said["rows"] == 5
     assert [one["name"] for one in said["damaged"]] == ["dog/1.png"]
     table = read_file(out)
     assert len(table) == 5 and table.column(f"x{WIDTH - 1}").dtype == np.float64
+    assert table.encoder == encoder.digest()
     assert table.column("animal").tolist() == ["cat"] * 3 + ["dog"] * 2
     assert list((tmp_path / "cache" / "codedfl" / "embeddings").rglob("*.npy"))
 
@@ -59,3 +62,9 @@ def test_a_table_must_end_in_npz(tmp_path: Path):
     done = invoke("encode", tmp_path, "--encoder", tmp_path / "e.toml", "--out", tmp_path / "t.csv")
     assert done.exit_code == 2
     assert done.stderr.startswith("error: --out must end in .npz, got ")
+
+
+def test_the_command_lists_the_sources():
+    shown = invoke("data", "encoder")
+    assert shown.exit_code == 0
+    assert all(name in shown.stdout for name in SOURCES)

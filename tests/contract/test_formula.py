@@ -4,30 +4,33 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import patsy
 import pytest
+import statsmodels.api as sm
 import statsmodels.formula.api as smf
 from clinics import AGE, CRP, DAYS, KEY, SEX, STUDY, agreed, identity
 
 from codedfl.analyses.cells import merge_rare
+from codedfl.analyses.glm import GlmFinding
 from codedfl.contract.approval import approve
 from codedfl.contract.check import check_design, check_table
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.draft import draft_of_table, study_text
-from codedfl.contract.formula import draft_with_formula, expand, formula_objection
+from codedfl.contract.formula import Response, draft_with_formula, expand, formula_objection, parse_formula
 from codedfl.contract.merging import merged_study
 from codedfl.contract.models import PoissonModel, RobustModel
-from codedfl.contract.small_cells import own_rows
+from codedfl.contract.small_cells import cell_objection, own_rows
 from codedfl.contract.snapshot import take_snapshot
-from codedfl.contract.study import Study
+from codedfl.contract.study import Study, factors_of
 from codedfl.contract.study_columns import NumberTarget, StudyColumn
 from codedfl.contract.toml_file import parse_study
 from codedfl.contract.words import explain
 from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn
-from codedfl.data.derived import Factor
+from codedfl.data.derived import Factor, product
 from codedfl.data.model import TrainedModel
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
@@ -93,22 +96,161 @@ def test_a_regression_by_formula_is_that_of_statsmodels(tmp_path: Path):
     assert TrainedModel.load(path).predict(frame) == pytest.approx(oracle.predict(frame).clip(0, 60), abs=1e-3)
 
 
+# How R and formulaic write it, and what patsy makes of it, with pandas or numpy where it has no such word.
+SPELLINGS = [
+    ("I(age > 50)", "I((age > 50) * 1.0)"),
+    ("I(50 <= age)", "I((age >= 50) * 1.0)"),
+    ("I(age == 40)", "I((age == 40) * 1.0)"),
+    ("I((age > 30) & (age <= 50))", "I(((age > 30) & (age <= 50)) * 1.0)"),
+    ("I(30 < age < 50)", "I(((age > 30) & (age < 50)) * 1.0)"),
+    ("I(dose > 0.3) + I(dose <= 0.7)", "I((dose > 0.3) * 1.0) + I((dose <= 0.7) * 1.0)"),
+    ("I(age / 10)", "I(age / 10)"),
+    ("I((age - 50) / 10)", "I((age - 50) / 10)"),
+    ("I(-2 * age + 5)", "I(-2 * age + 5)"),
+    ("I(100 - age)", "I(100 - age)"),
+    ("I((age - 50)^2)", "I((age - 50) ** 2)"),
+    ("I((age / 10)**3)", "I((age / 10) ** 3)"),
+    ("log(age / 10 + 1)", "np.log(age / 10 + 1)"),
+    ("np.sqrt(age + 1)", "np.sqrt(age + 1)"),
+    ("I(age / (365.25 / 12))", "I(age / (365.25 / 12))"),
+    ("I(ward == 'b')", "I((ward == 'b') * 1.0)"),
+    ("poly(age, 3, raw=TRUE)", "age + I(age**2) + I(age**3)"),
+    ("poly(age, degree=2, raw=True)", "age + I(age**2)"),
+    ("C(ward, Treatment('b'))", "C(ward, Treatment('b'))"),
+    ("C(ward, contr.treatment(base = 'c'))", "C(ward, Treatment('c'))"),
+    ("relevel(ward, ref = 'b') * age", "C(ward, Treatment('b')) * age"),
+    ("as.factor(ward) * I(age / 10)", "C(ward) * I(age / 10)"),
+    ("cut(age, c(-Inf, 30, 50, 70, Inf))", "C(pd.cut(age, [-9, 30, 50, 70, 999]).astype(str), Treatment('(-9, 30]'))"),
+    ("cut(age, breaks=c(0, 45, Inf), right=FALSE) * sex", "C(pd.cut(age, [0, 45, 99], right=False).astype(str)) * sex"),
+    ("cut(age, [0, 45, 110], include.lowest=TRUE)", "C(pd.cut(age, [-1, 45, 110]).astype(str))"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ours", "theirs"), SPELLINGS)
+def test_what_r_users_type_is_what_patsy_makes(ours: str, theirs: str):
+    """Column by column, within half the step of the grid; whole numbers, marks and levels to the bit."""
+    frame = people()
+    dose = StudyColumn(NumberColumn("dose"), (0.0, 1.0), 0.1)
+    frame["dose"] = np.round(np.random.default_rng(1).integers(0, 11, len(frame)) / 10, 1)
+    study = Study("stay", expand(f"days ~ {ours}", (*COLUMNS, dose), "days"), DAYS, 10_000, 2000, 3, held_out=0.0)
+    codes, clipped = study.codes(as_raw_table(frame))
+    oracle = patsy.dmatrix(theirs, frame, return_type="dataframe").to_numpy()[:, 1:]
+    values = study.matrix(codes)
+    assert not clipped.any() and values.shape == oracle.shape
+    made = [factors_of(one) for one in study.columns for _ in one.column.design_names]
+    for place, (step, factors) in enumerate(zip(study.units.step, made, strict=True)):
+        distance = np.abs(oracle - values[:, [place]]).max(axis=0).min()
+        marks = all(factor.marks for factor in factors)
+        assert distance <= (0 if marks else step / 2 * (1 + 1e-6)), study.design_names[place]
+    # What a model file computes of a raw table has no grid: patsy's own numbers.
+    derived = [one for one in study.columns if factors_of(one)]
+    raw = {one: frame[one].to_numpy() for one in frame}
+    for one in derived:
+        found = product(factors_of(one), {k: v.astype(str) if v.dtype == object else v for k, v in raw.items()})
+        assert np.abs(oracle - found[:, None]).max(axis=0).min() <= 1e-12 * max(1.0, np.abs(found).max())
+
+
+def test_natural_splines_are_those_of_r_and_span_those_of_patsy():
+    """R's own example, lm(weight ~ ns(height, df = 5), women), whose knots are quantiles: here they are named."""
+    weight = np.array([115, 117, 120, 123, 126, 129, 132, 135, 139, 142, 146, 150, 154, 159, 164.0])
+    height = StudyColumn(NumberColumn("height"), (58.0, 72.0), 0.1)
+    columns = expand("weight ~ ns(height, knots=c(60.8, 63.6, 66.4, 69.2))", (height,), "weight")
+    rows = {"height": np.arange(58.0, 73.0)}
+    basis = np.column_stack([np.ones(15), *(product(factors_of(one), rows) for one in columns if factors_of(one))])
+    found = np.linalg.lstsq(basis, weight, rcond=None)[0]
+    assert found == pytest.approx([114.7447, 15.9474, 25.1695, 33.2582, 50.7894, 45.0363], abs=5e-5)
+    text = "cr(height, knots=[60.8, 63.6, 66.4, 69.2], lower_bound=58, upper_bound=72)"
+    theirs = patsy.dmatrix(text, rows)
+    left = theirs - basis @ np.linalg.lstsq(basis, theirs, rcond=None)[0]
+    assert basis.shape[1] == theirs.shape[1] == 6 or np.linalg.matrix_rank(theirs) == 6
+    assert np.abs(left).max() < 1e-12
+    for one in (one for one in columns if factors_of(one)):
+        assert one.range is not None and one.range[0] <= product(factors_of(one), rows).min()
+        assert product(factors_of(one), rows).max() <= one.range[1]
+
+
+def test_a_regression_on_what_r_users_type_is_that_of_statsmodels():
+    frame = people(900)
+    study = study_of("days ~ C(ward, Treatment('b')) * I(age > 50) + I(cost / 100) + ns(age, df=3)")
+    study = replace(study, inference=True, regularisation=0.0)
+    assert formula_objection(study) == "" and dict(study.table_columns.columns[0].to_dict())["name"] == "age"
+    found = rehearsed(study, parts_of(as_raw_table(frame), 5)).findings.inference
+    ours = pd.DataFrame({f"n{i}": product(factors_of(one), {"age": frame["age"].to_numpy()})
+                         for i, one in enumerate(study.columns) if one.column.name.startswith("ns(")})  # fmt: skip
+    names = " + ".join(ours.columns)
+    text = f"days ~ C(ward, Treatment('b')) * I((age > 50) * 1.0) + I(cost / 100) + {names}"
+    oracle = smf.ols(text, pd.concat([frame, ours], axis=1)).fit()
+    assert dict(found.references)["ward"] == "b"
+    for ours_name, theirs in (
+        ("ward = a", "C(ward, Treatment('b'))[T.a]"),
+        ("age > 50", "I((age > 50) * 1.0)"),
+        ("ward = c:age > 50", "C(ward, Treatment('b'))[T.c]:I((age > 50) * 1.0)"),
+        ("cost / 100", "I(cost / 100)"),
+    ):
+        place = found.names.index(ours_name)
+        assert abs(found.coefficients[place] - oracle.params[theirs]) < 1e-3 * oracle.bse[theirs]
+        assert found.standard_errors[place] == pytest.approx(oracle.bse[theirs], rel=1e-4)
+
+
 @pytest.mark.parametrize(
     ("formula", "message"),
     [
-        ("days ~ scale(age)", "the formula must learn nothing from rows, got scale(age)"),
-        ("days ~ poly(age, 2)", "the formula must learn nothing from rows, got poly(age, 2)"),
+        (
+            "days ~ scale(age)",
+            "the formula must learn nothing from rows, got scale(age): write I((age - 50) / 10) with numbers of your"
+            " own",
+        ),
+        (
+            "days ~ poly(age, 2)",
+            "the formula must learn nothing from rows, got poly(age, 2): write poly(age, 2, raw=True), whose fit is the"
+            " same",
+        ),
+        (
+            "days ~ cut(age, 4)",
+            "cut must have 3 to 20 ascending breaks, and right and include_lowest as True or False, got 'cut(age, 4)':"
+            " breaks that are counted would be learnt from rows: cut(age, [-Inf, 50, Inf])",
+        ),
+        (
+            "days ~ cut(age, c(0, 50, 110))",
+            "breaks of cut must cover the range [0.0, 110.0], with all but the first and the last inside it, got"
+            " 'cut(age, c(0, 50, 110))': begin with -Inf and end with Inf, [-Inf, 50, Inf]",
+        ),
+        (
+            "days ~ C(ward, Sum)",
+            "C must have treatment coding, got 'C(ward, Sum)': write C(ward, Treatment('level')): other codings are"
+            " contrasts of it (codedfl study refit --contrast)",
+        ),
+        ("days ~ C(ward, Treatment('z'))", "Treatment of 'ward' must name one of its levels, got 'z'"),
+        (
+            "days ~ I(age * cost)",
+            "the formula must call log, log2, log10, log1p, exp, sqrt, C, I(x**2), bs, ns, poly, cut, relevel of one"
+            " column only, got 'I(age * cost)'",
+        ),
+        (
+            "days ~ I(age != 3)",
+            "a comparison must be one of > >= < <= ==, got 'I(age != 3)': its opposite has the opposite coefficient",
+        ),
+        ("days ~ ns(age, df=99)", "df of ns must be between 1 and 12, got 'ns(age, df=99)'"),
+        ("days ~ age + strata(ward)", "strata(x) must go with Surv(time, event), got 'days ~ age + strata(ward)'"),
+        (
+            "days ~ I(age / 0)",
+            "arguments must be plain numbers, other than 0 where one multiplies or divides, got 'I(age / 0)'",
+        ),
         (
             "days ~ {__import__('os').system('x')}",
             "a term of the formula must be a column or a call, got \"__import__('os').system('x')\"",
         ),
         (
             "days ~ evil(age)",
-            "the formula must call log, log2, log10, log1p, exp, sqrt, C, I(x**2), bs of one column only, got"
-            " 'evil(age)'",
+            "the formula must call log, log2, log10, log1p, exp, sqrt, C, I(x**2), bs, ns, poly, cut, relevel of one"
+            " column only, got 'evil(age)'",
         ),
-        ("days ~ 0 + age", "the formula must keep its constant, got one without: leave out '0 +' and '- 1'"),
-        ("log(days) ~ age", "the formula must begin with the target, 'days ~', got 'log(days)'"),
+        (
+            "days ~ 0 + age",
+            "the formula must keep its constant, got one without: leave out '0 +' and '- 1'; of a category the constant"
+            " is the mean of its first level, and others are it plus their coefficient",
+        ),
+        ("stay ~ age", "the formula must begin with the target, 'days ~', got 'stay' before '~'"),
         (
             "days ~ log(age)",
             "range of column 'age' must begin where log(age) is defined, got 0: take log1p, or begin above 0",
@@ -173,6 +315,97 @@ def test_what_only_a_further_model_uses_may_stand_beside_a_formula():
     assert formula_objection(replace(study, columns=(COST, *made), models=())) == message
 
 
+def drafted_by(formula: str, frame: pd.DataFrame, target: str, ranges: dict[str, str]) -> Study:
+    """As ``study new --formula`` does; ``ranges`` narrows what one table drafts wide."""
+
+    def draft(table: RawTable | None, keep: tuple[str, ...]) -> str:
+        assert table is not None
+        text = study_text(draft_of_table(table, target, "t", task="regression", keep=keep))
+        for wide, narrow in ranges.items():
+            assert wide in text
+            text = text.replace(wide, narrow)
+        return text
+
+    return parse_study(draft_with_formula(as_raw_table(frame, "t.csv"), formula, draft))
+
+
+def test_an_offset_of_the_formula_is_that_of_a_drafted_model():
+    frame = people(900)
+    rate = 0.02 * np.exp(0.01 * frame["age"] + 0.5 * (frame["ward"] == "a"))
+    frame["visits"] = np.random.default_rng(3).poisson(rate * frame["cost"]).clip(0, 200).astype(float)
+    formula = "visits ~ age + C(ward, Treatment('b')) + offset(log(cost))"
+    ranges = {"[0.0, 900.0]": "[0.0, 110.0]", "[0.0, 11000.0]": "[0.0, 1000.0]"}
+    study = drafted_by(formula, frame, "visits", ranges)
+    (model,) = study.models
+    assert model == PoissonModel("visits by formula", ("age", "ward"), offset="log(cost)")
+    assert formula_objection(study) == "" and check_table(study, as_raw_table(frame)).usable
+    assert [one.column.name for one in study.columns if not one.column.in_model] == ["cost", "log(cost)"]
+    assert study.columns[-1].to_dict()["in_model"] is False
+    study = replace(study, held_out=0.0, models=(replace(model, bound=15.0),))
+    (fit,) = rehearsed(study, parts_of(as_raw_table(frame), 5)).findings.models
+    theirs = "visits ~ age + C(ward, Treatment('b'))"
+    oracle = smf.glm(theirs, frame, family=sm.families.Poisson(), offset=np.log(frame["cost"])).fit()
+    assert isinstance(fit, GlmFinding) and fit.names == ("constant", "age", "ward = a", "ward = c")
+    named = oracle.params[["Intercept", "age", "C(ward, Treatment('b'))[T.a]", "C(ward, Treatment('b'))[T.c]"]]
+    errors = oracle.bse[named.index]
+    assert (np.abs(fit.coefficients - named) / errors).max() < 1e-3
+    # The model file takes the offset from a raw table, in its own units.
+    assert fit.model is not None
+    assert fit.model.predict(frame) == pytest.approx(oracle.fittedvalues.to_numpy(), rel=1e-3)
+
+
+def test_a_function_of_the_target_is_predicted_and_named_everywhere(tmp_path: Path):
+    frame = people(900)
+    frame["days"] = np.exp(1 + 0.01 * frame["age"] + np.random.default_rng(2).normal(0, 0.4, 900)).round(1)
+    study = drafted_by("log(days) ~ age + C(ward)", frame, "days", {"[0.0, 800.0]": "[0.0, 110.0]"})
+    assert isinstance(study.target, NumberTarget) and study.target.title == "log(days)"
+    assert formula_objection(study) == "" and check_table(study, as_raw_table(frame)).usable
+    study = replace(study, inference=True, regularisation=0.0, held_out=0.0)
+    done = rehearsed(study, parts_of(as_raw_table(frame), 5))
+    found, oracle = done.findings.inference, smf.ols("np.log(days) ~ age + C(ward)", frame).fit()
+    names = ["Intercept", "age", "C(ward)[T.b]", "C(ward)[T.c]"]
+    assert np.abs(found.coefficients - oracle.params[names].to_numpy()).max() < 1e-5
+    assert found.standard_errors == pytest.approx(oracle.bse[names].to_numpy(), rel=1e-4)
+    assert "log(days)" in found.summary()
+    done.findings.model.save(tmp_path / "m.safetensors")
+    model = TrainedModel.load(tmp_path / "m.safetensors")
+    assert model.predict(frame) == pytest.approx(oracle.fittedvalues.to_numpy(), abs=1e-4)
+    assert model.recipe.labels.measured(np.array([1.0, np.e])).tolist() == [0.0, 1.0]
+    said = parse_study(
+        'format = "codedfl-study-2"\nname = "s"\n[[column]]\nname = "age"\nkind = "number"\nrange = [0, 9]\nstep = 1\n'
+        '[target]\nname = "days"\nfunction = "log"\nrange = [0, 5]\nstep = 0.01\n[protection]\nleast_participants = 3\n'
+        "max_rows = 1000\nmax_rows_per_device = 300\n"
+    )
+    assert said.target == NumberTarget("days", (0.0, 5.0), 0.01, function="log")
+    with pytest.raises(InvalidInput, match=r"^log\(days\) of t.csv must be defined in all rows, got 0 in row 2: leave"):
+        said.target.codes(np.array([1.0, 0.0]), "t.csv")
+    with pytest.raises(InvalidInput, match=r"^models of log\(days\) must be linear or robust or residuals, got 'p'"):
+        replace(study, models=(PoissonModel("p", ("age",)),))
+    assert isinstance(study.target, NumberTarget)
+    plain = replace(study, target=replace(study.target, function=""))
+    assert formula_objection(plain) == (
+        "function of the target must be 'log', as in the formula: log(days) ~ age + C(ward)"
+    )
+    assert plain.digest() != study.digest()
+
+
+def test_a_survival_formula_lists_event_and_groups_beside_the_time():
+    frame = people(300)
+    frame["died"] = (np.arange(300) % 3 > 0) * 1.0
+    study = drafted_by("Surv(days, died) ~ C(ward)", frame, "days", {})
+    (model,) = study.models
+    said: dict[str, Any] = dict(model.to_dict())
+    assert said["kind"] in ("survival", "cox") and (said["columns"], said["event"]) == (("ward",), "died")
+    assert isinstance(study.target, NumberTarget) and len(said["times"]) > 5
+    assert said["times"][-1] <= study.target.range[1]
+    assert study.target.name == "days" and study.design_names == ("ward = b", "ward = c")
+    assert formula_objection(study) == "" and check_table(study, as_raw_table(frame)).usable
+    parsed = parse_formula("Surv(start, stop, died) ~ age + strata(ward)")
+    assert (parsed.response, parsed.strata) == (Response("stop", event="died", entry="start"), "ward")
+    with pytest.raises(InvalidInput, match=r"^the drafted study: event of the model 'days by formula' must be 0 or 1"):
+        drafted_by("Surv(days, age) ~ C(ward)", frame, "days", {})
+
+
 def test_a_derived_column_cannot_clip_and_is_made_of_listed_columns():
     made = DerivedColumn("age:cost", factors=(Factor("age"), Factor("cost")))
     with pytest.raises(
@@ -194,6 +427,17 @@ def test_a_rare_product_is_left_out_and_a_level_that_is_merged_takes_its_product
     merged = merge_rare(study, counts.tolist())
     left = merged_study(study, merged)
     assert left.design_names == ("age", "ward = b", "ward = other", "age:ward = b")
+
+
+def test_an_interval_of_few_rows_is_told_as_the_first_and_picks_nobody_out():
+    """Four of the device's patients are above 70: where cut makes an interval of them, they are in none."""
+    study = replace(STUDY, columns=expand("days ~ cut(age, c(-Inf, 50, 70, Inf))", (AGE,), "days"), held_out=0.0)
+    rows = {"age": [*range(30, 70), 71, 72, 73, 74], "days": [1 + i % 9 for i in range(44)]}
+    own = own_rows(study, as_raw_table(rows), KEY)
+    (middle, last) = (own.snapshot.codes[:, place] for place in (1, 2))
+    assert middle.sum() == 19 and not last.any() and cell_objection(study, own.tags) == ""
+    more = own_rows(study, as_raw_table({"age": [*rows["age"], 75], "days": [*rows["days"], 1]}), KEY)
+    assert more.snapshot.codes[:, 2].sum() == 5
 
 
 def test_what_a_derived_column_does_to_rows_is_shown():

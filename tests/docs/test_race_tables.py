@@ -1,4 +1,4 @@
-"""The check that holds README's race against results.json finds a figure that is not the run's."""
+"""The check that holds the race against results.json finds a figure that is not the run's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from experiments.race_tables import RACE, goal_lines, missing, price_lines, race_lines
+from experiments.race_tables import RACE, goal_lines, missing, price_lines, race_lines, readme_lines
 
 from codedfl_lab.comparing.results import AtPrice, Exposure, Speedups
 from codedfl_lab.reproduce.beyond import AIMS, PRICES
@@ -34,12 +34,17 @@ def made_up() -> dict[str, Any]:
 
 def test_a_figure_that_is_not_the_runs_is_found() -> None:
     found = made_up()
-    readme, methods = "\n".join([*race_lines(found), *goal_lines(found)]), "\n".join(price_lines(found))
-    assert "| role-keys, z = 1 | block Krylov | 10 | 21.5 s | 424 (340 to 576) | the total only | none |" in readme
+    readme = "\n".join(readme_lines(found))
+    methods = "\n".join([*race_lines(found), *goal_lines(found), *price_lines(found)])
+    assert "| role-keys, z = 1 | block Krylov | 10 | 21.5 s | 424 (340 to 576) | the total only | none |" in methods
     assert (
-        "| MNIST, 1000 devices, z = 1 | 380 | 420 (340 to 576) | no goal | 419 | 418 | 417, 416, 415 | 414 |" in readme
+        "| MNIST, 1000 devices, z = 1 | 380 | 420 (340 to 576) | no goal | 419 | 418 | 417, 416, 415 | 414 |" in methods
     )
+    assert "| role keys | conventional federated learning | 424 |" in readme
+    assert readme.endswith("| the same | the strongest baseline | 420 |")
     assert missing(found, readme, methods) == []
-    (wrong,) = missing(found, readme.replace("Fashion-MNIST, 25 devices, z = 9 | 160 | 420", "| 421"), methods)
+    assert missing(found, readme.replace("learning | 424", "learning | 425"), methods) == readme.splitlines()[:-1]
+    (wrong,) = missing(found, readme, methods.replace("Fashion-MNIST, 25 devices, z = 9 | 160 | 420", "| 421"))
     assert wrong.startswith("| Fashion-MNIST, 25 devices, z = 9 | 160 | 420")
-    assert missing(found, readme, methods.replace("416", "417"))[0].startswith("| pads × 2 |")
+    priced = methods.replace("| 416 (", "| 417 (")
+    assert missing(found, readme, priced)[0].startswith("| pads × 2 |")

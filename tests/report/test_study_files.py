@@ -113,7 +113,9 @@ def test_a_term_that_vanished_is_named_with_the_reason_everywhere(tmp_path: Path
     parts = [as_raw_table({name: one[i : i + 60] for name, one in table.items()}) for i in range(0, 240, 60)]
     rows = [own_rows(study, part, bytes([place] * 16)).snapshot for place, part in enumerate(parts)]
     findings = conducted(study, rows)
-    why = "it is 0 in all rows: a product of levels that fewer than 5 rows of a device have is told as 0"
+    why = (
+        "it is 0 in all rows: a product of levels, or an interval, that fewer than 5 rows of a device have is told as 0"
+    )
     nobody = "no row has it: a level that fewer than 5 rows of a device have is told as a commoner one"
     gone = {"type = transfer": nobody, "type = emergency:old": why, "type = transfer:old": why}
     page = write_results(tmp_path, study, findings, OWNERS).read_text()

@@ -41,6 +41,7 @@ class GlmFit:
     modelled: the class whose odds it tells; "" of a count.
     dispersion: Pearson's sum per degree of freedom, of counts and of numbers; None where it was not asked for.
     errors: what kind of standard errors there are.
+    alpha, alpha_error: of a negative binomial model, whose variance is the mean plus alpha times its square.
 
     Examples
     --------
@@ -59,13 +60,17 @@ class GlmFit:
     modelled: str = ""
     dispersion: float | None = None
     errors: str = "model"
+    alpha: float | None = None
+    alpha_error: float | None = None
 
     title: ClassVar[str] = "Generalised linear model"
 
     @property
     def aic(self) -> float | None:
         """Akaike's criterion; none of a quasi-likelihood. A Gamma model's dispersion counts as no parameter."""
-        return None if self.kind == QuasiPoissonModel.kind else 2 * self.coefficients - 2 * self.log_likelihood
+        if self.kind == QuasiPoissonModel.kind:
+            return None
+        return 2 * (self.coefficients + (self.alpha is not None)) - 2 * self.log_likelihood
 
     @property
     def is_overdispersed(self) -> bool:
@@ -85,12 +90,17 @@ class GlmFit:
             ("Iterations", str(self.iterations)),
             ("Deviance" if self.aic is None else "Deviance, AIC", ", ".join(f"{one:.6g}" for one in ends if one)),
             *([] if self.dispersion is None else [("Dispersion", f"{self.dispersion:.4g}")]),
+            *([] if self.alpha is None else [("Alpha", _with_error(self.alpha, self.alpha_error))]),
             *([] if self.errors == "model" else [("Standard errors", self.errors)]),
         ]
 
     def to_dict(self) -> JsonObject:
         """All of it."""
         return {"model": self.title, **asdict(self), "aic": self.aic}
+
+
+def _with_error(value: float, error: float | None) -> str:
+    return f"{value:.4g}" if error is None else f"{value:.4g} (std err {error:.2g})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -83,7 +83,7 @@ def _of_column(
         made = factors_of(asked)
         yield LeftOut(name, f"{_FEW}{', or a level in it does' * any(one.level for one in made)}")
     elif there is None or not there.width:
-        yield LeftOut(name, f"it is 0 in all rows: a product of levels that {rare} have is told as 0")
+        yield LeftOut(name, f"it is 0 in all rows: a product of levels, or an interval, that {rare} have is told as 0")
 
 
 def _levels(after: StudyColumn, there: StudyColumn, rare: str) -> Iterator[LeftOut]:

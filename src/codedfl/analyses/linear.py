@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from codedfl.analyses.heads import ClassSums
 from codedfl.analyses.inference import CONSTANT, Inference, LeastSquaresFit
 from codedfl.analyses.penalised import elastic_net_path, gcv_choice, weights_of_path
 from codedfl.analyses.scoring import NumberScore
@@ -138,7 +139,7 @@ class LinearTotal:
                     columns.append(StudyColumn(CategoryColumn(one.column.name, levels)))
                 elif one.column.name in self.study.inputs:
                     columns.append(one.beside())
-            elif any(factor.level for factor in factors_of(one)) and not varies[at].any():
+            elif any(factor.marks for factor in factors_of(one)) and not varies[at].any():
                 kept += [False] * one.width
             else:
                 columns.append(one)
@@ -152,6 +153,12 @@ class LinearTotal:
         triangles = [one for part in self._parts for one in part.gram[np.ix_(kept, kept)][place]]
         behind = [*(self._behind[one - 1] for one in kept[1:]), self._behind[-1]] if self._behind else []
         return LinearTotal(study, [*triangles, *behind])
+
+    @property
+    def scaled_gram(self) -> Floats:
+        """Products of a constant, the design columns and the target, each divided by its largest size."""
+        limits = np.concatenate(([1], self.study.units.limit, self.study.target_units.limit))
+        return np.asarray(self._training.gram.astype(np.float64) / np.outer(limits, limits))
 
     # -- moments
 
@@ -270,6 +277,26 @@ class LinearTotal:
         about = {"study": self.study.name, "label": self.study.target.name, "rows": self.rows, **provenance}
         return TrainedModel(theta, self.recipe, about)
 
+    def class_sums(self) -> ClassSums:
+        """What heads are made of, in the columns' own units: shares, means and the covariance, over training rows."""
+        step, _ = self._design_units
+        d, part = len(step), self._training
+        counts = np.array([int(one) for one in part.sums[d:]], dtype=np.float64)
+        # n sum_ik - sum_i n_k in exact integers: n n_k times the mean of a class less the mean of all.
+        cross = part.scatter[:d, d:].astype(np.float64)
+        means = step[:, None] * cross / (self.rows * np.maximum(counts, 1.0))
+        return ClassSums(self.rows, counts, self.moments().mean, self.covariance(), means.T)
+
+    def head_theta(self, slopes: Floats, constants: Floats) -> Floats:
+        """Theta of ``recipe`` for scores = constants + x slopes of the columns in their own units."""
+        scaling = self.recipe.preprocessing
+        constant = (constants + scaling.shift @ slopes) / self._constant
+        return np.vstack((constant, slopes * scaling.scale[:, None]))
+
+    def trained(self, theta: Floats, **provenance: Any) -> TrainedModel:
+        """A Theta of ``recipe`` as a model that says which study it is of."""
+        return self._model(theta, digest=self.study.digest().hex(), **provenance)
+
     def on_design(self, theta: Floats) -> Floats:
         """Theta for a constant and the design columns divided by their largest size: as ``score`` takes it."""
         scaling = self.recipe.preprocessing
@@ -327,7 +354,7 @@ class LinearTotal:
         corner = variance / n - with_constant @ means
         covariance = np.block([[np.array([[corner]]), with_constant[None, :]], [with_constant[:, None], of_slopes]])
         coefficients = np.concatenate(([constant], slopes))
-        fit = LeastSquaresFit(self.study.target.name, n, d, 1.0 - left, float(variance**0.5), self.constants)
+        fit = LeastSquaresFit(self.study.target.title, n, d, 1.0 - left, float(variance**0.5), self.constants)
         about = (self.references, level, self.spreads)
         return Inference((CONSTANT, *names), coefficients, covariance, fit.freedom, fit, *about)
 

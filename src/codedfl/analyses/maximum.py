@@ -15,7 +15,7 @@ from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats
 
-_CLOSE = 1e-5  # the last step in standard errors: what is left then is about its square
+_CLOSE = 1e-5
 _WITHIN = 0.98  # of the bound, where a step that would go beyond ends
 _DEPENDENT = 1e-11  # of the largest eigenvalue of the scaled X'WX
 
@@ -94,8 +94,10 @@ class Problem(Protocol):
         """Why there is no maximum, where the likelihood grows towards coefficients that no device accepts."""
 
 
-def maximise(totals: Totals, problem: Problem, beta: Floats) -> Generator[Ask, Any, Fitted]:
+def maximise(totals: Totals, problem: Problem, beta: Floats, close: float = _CLOSE) -> Generator[Ask, Any, Fitted]:
     """Newton with a penalty; a step that makes the likelihood worse is halved, one beyond the bound is cut.
+
+    close: the last step in standard errors: what is left then is about its square.
 
     Examples
     --------
@@ -118,7 +120,7 @@ def maximise(totals: Totals, problem: Problem, beta: Floats) -> Generator[Ask, A
         gradient, information = sums.gradient - penalty * beta, sums.information + np.diag(penalty)
         covariance = spread(information_inverse(spread.only(information), model))
         ahead = covariance @ gradient
-        if np.abs(spread.only(ahead) / np.sqrt(spread.only(np.diag(covariance)))).max() < _CLOSE:
+        if np.abs(spread.only(ahead) / np.sqrt(spread.only(np.diag(covariance)))).max() < close:
             return Fitted(beta + ahead, covariance, sums, count)
         following = towards(beta, beta + ahead, problem.reach)
         at_bound = at_bound + 1 if (following != beta + ahead).any() else 0

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
 from codedfl.analyses.cells import joined
 from codedfl.analyses.inference import distributions
-from codedfl.contract.models import SurvivalModel
+from codedfl.contract.models import SurvivalModel, TimedModel
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import Ask
@@ -106,12 +106,33 @@ def survival(totals: Totals, model: SurvivalModel) -> Generator[Ask, Any, Findin
     """
     if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, model.event)):
         raise InvalidInput(clipped)
-    study, grid = totals.final, np.array(model.times)
-    groups, smallest = n_groups(study, model), totals.study.smallest_cell
+    study = totals.final
+    times, told = yield from joined_intervals(totals, model)
+    others, events = told
+    ends = others + events
+    at_risk = np.cumsum(ends[:, ::-1], axis=1)[:, ::-1]
+    (column,) = (one.column for one in study.columns if one.column.name == model.columns[0])
+    assert isinstance(column, CategoryColumn)
+    curves = tuple(
+        Curve(level, times, at_risk[place, :-1], events[place, :-1]) for place, level in enumerate(column.levels)
+    )
+    return SurvivalFinding(model.name, curves, *log_rank(at_risk[:, :-1], events[:, :-1]))
+
+
+def joined_intervals(totals: Totals, model: TimedModel) -> Generator[Ask, Any, tuple[Floats, Integers]]:
+    """The times that end an interval with enough in it, and times cut short and events: 2 x groups x intervals.
+
+    Where a column says when rows begin, those that begin in an interval are enough or none, too.
+
+    Examples
+    --------
+    See ``survival``, which begins with it.
+    """
+    groups, smallest, grid = n_groups(totals.final, model), totals.study.smallest_cell, np.array(model.times)
     # Curves of two models, by other groups or events, end intervals at times of the first, or differences would be few.
     kept = np.isin(grid, totals.times_told[-1]) if totals.times_told else np.ones(len(grid), dtype=np.bool_)
     numbers: list[int] = yield totals.ask("ends", model)
-    kept[kept] = joined(_up_to(np.array(numbers).reshape(groups, -1), kept), smallest)
+    kept[kept] = joined(_up_to(np.array(numbers).reshape(-1, len(grid) + 1), kept), smallest)
     if not kept.any():
         raise InvalidInput(_withheld(model, smallest))
     counts: list[int] = yield totals.ask("survival", model, kept.astype(np.float64))
@@ -120,17 +141,9 @@ def survival(totals: Totals, model: SurvivalModel) -> Generator[Ask, Any, Findin
     again = joined(told, smallest)
     if not again.any():
         raise InvalidInput(_withheld(model, smallest))
-    others, events = _up_to(told, again).reshape(2, groups, -1)
-    ends = others + events
-    at_risk = np.cumsum(ends[:, ::-1], axis=1)[:, ::-1]
-    (column,) = (one.column for one in study.columns if one.column.name == model.columns[0])
-    assert isinstance(column, CategoryColumn)
     times = grid[kept][again]
     totals.times_told.append(times)
-    curves = tuple(
-        Curve(level, times, at_risk[place, :-1], events[place, :-1]) for place, level in enumerate(column.levels)
-    )
-    return SurvivalFinding(model.name, curves, *log_rank(at_risk[:, :-1], events[:, :-1]))
+    return times, _up_to(told, again).reshape(2, groups, -1)
 
 
 def _up_to(counts: Integers, kept: NDArray[np.bool_]) -> Integers:
@@ -138,7 +151,7 @@ def _up_to(counts: Integers, kept: NDArray[np.bool_]) -> Integers:
     return np.add.reduceat(counts, np.concatenate(([0], np.flatnonzero(kept) + 1)), axis=1)
 
 
-def _withheld(model: SurvivalModel, smallest: int) -> str:
+def _withheld(model: TimedModel, smallest: int) -> str:
     return (
         f"times of the model {model.name!r} must leave an interval in which, as after it, every group has none or at"
         f" least {smallest} events (smallest_cell) and as many times cut short, got none such: take fewer and longer"

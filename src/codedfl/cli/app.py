@@ -159,8 +159,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings=SETTINGS,
-    help="Federated learning that does not wait for its slowest devices: exact gradients from the fastest "
-    "D - alpha + 1, and the server sees only the total.",
+    help="Regression and kernel models on rows that devices keep to themselves: the server reads exact sums over whole "
+    "groups of devices, and the fastest replies are enough.",
 )
 
 

@@ -12,6 +12,7 @@ from codedfl.cli import options
 from codedfl.cli.screen import Screen, check_writable
 from codedfl.data.encoders import Encoded, Items, encode, load_encoder, pictures_of, texts_of
 from codedfl.data.tables import read_file
+from codedfl.data.tables.npz_file import ENCODER
 from codedfl.errors import InvalidInput
 from codedfl.files import cache_folder, write_whole
 
@@ -53,7 +54,7 @@ def encode_items(
         task = bar.add_task("encoding", total=len(items))
         kept = cache_folder() / "embeddings" if cache is None else cache
         found = encode(made, items, kept, lambda done, _: bar.update(task, completed=done))
-    write_whole(out, lambda partial: _save(partial, found, label or "y"))
+    write_whole(out, lambda partial: _save(partial, found, label or "y", made.digest()))
     for one in found.damaged[:_MOST_NAMED]:
         screen.remark(f"left out: {one.name}: {one.reason}")
     screen.facts(
@@ -64,6 +65,9 @@ def encode_items(
             ("wrote", str(out)),
         ]
     )
+    screen.say("for the study:\n\n[matrix]")
+    screen.say(f"columns = {made.width}\nrange = [{made.low}, {made.high}]\nstep = {made.step}")
+    screen.say(f'encoder = "{made.digest()}"')
     damaged = [{"name": one.name, "reason": one.reason} for one in found.damaged]
     about = {"encoder": made.digest(), "rows": len(found.values), "clipped": found.clipped, "damaged": damaged}
     screen.write_json({"command": "encode", **about, "out": str(out)})
@@ -73,8 +77,8 @@ def _items(source: Path, text: str | None, label: str | None) -> Items:
     return pictures_of(source) if text is None else texts_of(read_file(source), text, label)
 
 
-def _save(path: Path, found: Encoded, label: str) -> None:
-    arrays: dict[str, Any] = {"X": found.values}
+def _save(path: Path, found: Encoded, label: str, encoder: str) -> None:
+    arrays: dict[str, Any] = {"X": found.values, ENCODER: np.array(encoder)}
     if found.labels is not None:
         arrays[label] = found.labels
     with path.open("wb") as stream:

@@ -68,6 +68,8 @@ def predict(
         )
     if isinstance(trained.recipe.labels, MeanLabels):
         screen.remark(f"note: a prediction is the {trained.recipe.labels.mean_of}")
+    elif function := getattr(trained.recipe.labels, "function", ""):
+        screen.remark(f"note: a prediction is {function}({trained.provenance.get('label', 'the target')})")
     if out is None:
         _write_predictions(sys.stdout, predicted)
         return
@@ -165,6 +167,7 @@ def _labelled_rows(
         column = label or model.provenance.get("label") or ("y" if table.positional else "label")
         X, truth = _columns(model, table, column).matrix(table), table.column(column, "label")
         y = as_labels(truth, "regression" if model.task == "regression" else "classification")[0]
+        y = model.recipe.labels.measured(y)
     model.recipe.labels.encode(y)  # refuses classes the model does not know
     return X, y
 

@@ -123,8 +123,11 @@ def new(
         raise InvalidInput("--target, --columns and --drop must be left out with --formula, which says it all")
     if sample is not None and not formula and not target:
         raise InvalidInput("--target must be said, or --formula, got neither")
-    label = target or formula.partition("~")[0].strip().strip("`")
+    label = target
+    if formula:
+        from codedfl.contract.formula import parse_formula  # nobody else needs its parser
 
+        label = parse_formula(formula).response.name
     result = None
     if described is not None:
         result = options.read_json(described, "--from must be a result.json that codedfl wrote")
@@ -141,7 +144,7 @@ def new(
 
     source = None if sample is None else _sample(sample)
     if formula:
-        from codedfl.contract.formula import draft_with_formula  # nobody else needs its parser
+        from codedfl.contract.formula import draft_with_formula
 
         text = draft_with_formula(source, formula, draft, None if result is None else described_quantiles(result))
     else:

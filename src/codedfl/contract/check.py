@@ -100,6 +100,7 @@ def check_table(study: Study, table: RawTable) -> TableCheck:
         objections.append(counted)
     try:
         study.load_features()
+        study.check_embedded(table)
         if study.id is not None:
             table.column(study.id, "id")
     except InvalidInput as error:

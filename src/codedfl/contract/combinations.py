@@ -22,6 +22,8 @@ FEW_CELLS = 1 << 12
 def iteration_objection(study: Study, rows: Snapshot) -> str:
     """Which model would iterate over columns that are nearly a cross-table in this table, uncounted; empty if none.
 
+    A kind of model may have objections of its own.
+
     Ranges far wider than the values make combinations look many that are few.
 
     >>> from codedfl.contract.study_columns import ClassTarget
@@ -35,7 +37,10 @@ def iteration_objection(study: Study, rows: Snapshot) -> str:
     "columns of the model 'm' must have a combination of their own in most rows o"
     """
     codes = rows.part(held_out=False).codes
+    named = dict(zip(study.table_columns.names, codes.T, strict=True))
     for model in study.models:
+        if own := model.objection(named, study.most_points, study.smallest_cell):
+            return own
         if isinstance(model, GlmModel) and count_cells(study, model) > FEW_CELLS:
             found = len(np.unique(codes[:, cell_columns(study, model)], axis=0))
             if not mostly_own(found, len(codes)):

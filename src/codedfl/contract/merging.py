@@ -23,7 +23,7 @@ def merged_study(study: Study, merged: Merged) -> Study:
     """The study with rare levels counted as "other" and rare marks of gaps dropped.
 
     A column of which fewer than two levels are left goes, also from the models; a model goes that has none left, or of
-    which another column that it uses was merged.
+    which another column that it uses is gone, or was merged where that may not be.
     """
     if not merged:
         return study
@@ -33,7 +33,9 @@ def merged_study(study: Study, merged: Merged) -> Study:
     width = sum(one.width for one in columns)
     components = None if study.components is None else min(study.components, width)
     same = {one.column.name for one in columns if one in study.columns}
-    models = tuple(one for one in models if one.columns and same.issuperset(one.uses))
+    models = tuple(
+        one for one in models if one.columns and same.issuperset(one.unmerged) and names.issuperset(one.uses)
+    )
     return replace(study, columns=columns, models=models, components=components)
 
 

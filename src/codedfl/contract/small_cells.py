@@ -160,7 +160,7 @@ class _Rare(NamedTuple):
         """The codes that rare ones may count as; none of a column in which nothing can be told otherwise."""
         if isinstance(self.one.column, CategoryColumn):
             return np.arange(len(self.one.column.levels))
-        if any(factor.level for factor in factors_of(self.one)):
+        if any(factor.marks for factor in factors_of(self.one)):
             return np.array([self.one.base])
         return np.zeros(0, dtype=np.int64)
 

@@ -234,7 +234,7 @@ def row_tags(study: Study, table: RawTable, key: bytes) -> RowTags:
     [2, 1]
     """
     table, held_out = _drawn(study, study.complete(table), key)
-    names = (*study.table_columns.names, study.target.name)
+    names = (*study.table_columns.names, study.target.title)
     raw = _raw_tags(study, table, key)
     target, _ = study.target.codes(table.column(study.target.name, "the target"), table.name)
     columns = zip(names, (*study.columns, study.target), (*study.codes(table)[0].T, target), strict=True)

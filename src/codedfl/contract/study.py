@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codedfl.contract.models import GCV, StudyModel, SubModel, SurvivalModel, TableOne
+from codedfl.contract.models import GCV, StudyModel, SubModel, TableOne, TimedModel
 from codedfl.contract.names import checked_name
 from codedfl.contract.study_columns import GAP, ClassTarget, NumberTarget, StudyColumn, Units, gaps
 from codedfl.data.canonical import canonical_digest
@@ -92,6 +92,8 @@ class Study:
     components: how many principal components "pca-rbf" takes.
     encoder: of "onnx": the SHA-256 of the file that every machine has.
     encoder_bound: of "onnx": its outputs are clipped to plus and minus this.
+    embedded_by: of a matrix of embeddings the digest of the encoder (codedfl encode) that made them; a table of another
+        encoder, or of none, is refused. "" takes any.
     solver: how the server finds Theta from products with X'X, where features are random.
     epochs: in at most how many exchanges.
     regularisation: the weight of |Theta|^2 against the mean squared error; "gcv" has linear models choose it by
@@ -145,6 +147,7 @@ class Study:
     components: int | None = None
     encoder: str | None = None
     encoder_bound: float | None = None
+    embedded_by: str = ""
     solver: str = "block-krylov"
     epochs: int = 50
     regularisation: float | str = 1e-4
@@ -222,7 +225,7 @@ class Study:
         for name, high in (("held_out", 0.9), ("most_clipped", 1)):
             if not 0 <= getattr(self, name) <= high:
                 raise InvalidInput(f"{name} must be between 0 and {high:g}, got {getattr(self, name)}")
-        for name in ("roster", "server_key"):
+        for name in ("roster", "server_key", "embedded_by"):
             value = getattr(self, name)
             if value and (len(value) != 64 or set(value) - set("0123456789abcdef")):
                 raise InvalidInput(f"{name} must be 64 hexadecimal digits, got {value[:80]!r}")
@@ -265,9 +268,17 @@ class Study:
             raise InvalidInput(f"models must have different names, got {max(names, key=names.count)!r} twice")
         if self.site_effects:
             self._check_site_effects()
+        of_function = ("linear", "robust", "residuals")
+        if getattr(self.target, "function", "") and (
+            odd := [one for one in self.models if one.kind not in of_function]
+        ):
+            raise InvalidInput(
+                f"models of {self.target.title} must be {' or '.join(of_function)}, got {odd[0].name!r}: of kind"
+                f" {odd[0].kind!r}, which has a function of its own, or none"
+            )
         for one in self.models:
             one.check({column.column.name: column for column in self.columns}, self.target)
-        timed = [one for one in self.models if isinstance(one, SurvivalModel)]
+        timed = [one for one in self.models if isinstance(one, TimedModel)]
         for one in timed:
             if one.times != timed[0].times:
                 raise InvalidInput(
@@ -320,7 +331,7 @@ class Study:
     @property
     def time_grid(self) -> tuple[float, ...]:
         """The times of the survival models, which are the same in all of them; empty without such a model."""
-        return next((tuple(map(float, one.times)) for one in self.models if isinstance(one, SurvivalModel)), ())
+        return next((tuple(map(float, one.times)) for one in self.models if isinstance(one, TimedModel)), ())
 
     # -- identity
 
@@ -460,6 +471,7 @@ class Study:
 
         A table that cannot be used is refused with the first reason. Gaps that ``complete`` leaves stay gaps.
         """
+        self.check_embedded(table)
         codes = np.empty((len(table), len(self.columns)), dtype=np.int64)
         clipped = np.zeros(len(self.columns), dtype=np.int64)
         seen: dict[str, Rows] = {}
@@ -496,6 +508,14 @@ class Study:
     def inputs(self) -> frozenset[str]:
         """Names of the columns that derived ones are made of."""
         return frozenset(factor.column for one in self.columns for factor in factors_of(one))
+
+    def check_embedded(self, table: RawTable) -> None:
+        """Raises unless the table was made by the encoder that the study names, if it names one."""
+        if self.embedded_by and table.encoder != self.embedded_by:
+            raise InvalidInput(
+                f"{table.name} must be embeddings by the encoder {self.embedded_by}, got"
+                f" {table.encoder or 'a table of none'}: make it by codedfl encode"
+            )
 
     def count_objection(self, table: RawTable) -> str:
         """Why a table has too few or too many rows for the study; "" if it has not."""

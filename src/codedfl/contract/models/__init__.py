@@ -13,7 +13,7 @@ from typing import ClassVar, TypeVar
 from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn
 from codedfl.errors import InvalidInput
 from codedfl.on_demand import load_all
-from codedfl.typing import JsonObject
+from codedfl.typing import Integers, JsonObject
 
 GCV = "gcv"  # a weight that is chosen by generalised cross-validation, from the total
 Target = NumberTarget | ClassTarget
@@ -32,6 +32,7 @@ class StudyModel:
     needs_gram: whether the analysis begins with the study's Gram matrix.
     at_points: the statistics of which it asks for totals at numbers that the server chooses, as far as ``statistics``
         has them, and points: how many of these it may need at most.
+    all_columns: whether a file that names no columns means all.
     """
 
     name: str
@@ -42,6 +43,7 @@ class StudyModel:
     needs_gram: ClassVar[bool] = True
     at_points: ClassVar[tuple[str, ...]] = ()
     points: ClassVar[int] = 0
+    all_columns: ClassVar[bool] = False
 
     @property
     def statistics(self) -> tuple[str, ...]:
@@ -58,6 +60,11 @@ class StudyModel:
         """Columns that it needs beside ``columns``."""
         return ()
 
+    @property
+    def unmerged(self) -> tuple[str, ...]:
+        """Those of them of which no levels may be merged."""
+        return self.uses
+
     def check(self, columns: Named, target: Target) -> None:
         """Refuse what does not fit the study, which has these columns by name and this target."""
         del target
@@ -70,6 +77,14 @@ class StudyModel:
                 raise InvalidInput(
                     f"{name!r} of the model {self.name!r} must be a column of the study beside the model's columns"
                 )
+
+    def objection(self, codes: Mapping[str, Integers], points: int, smallest: int) -> str:
+        """Why a device's training rows must not be in the model's totals; "" if they may be.
+
+        codes: by column. points: how many numbers of its choice the server has. smallest: the study's smallest cell.
+        """
+        del codes, points, smallest
+        return ""
 
     def to_dict(self) -> JsonObject:
         """The whole meaning in plain values."""
@@ -188,10 +203,7 @@ class GlmModel(StudyModel):
         """Weights are not negative, and every column is in the model."""
         super().check(columns, target)
         check_penalty(self.name, self.regularisation)
-        if not 0 < self.bound <= _MOST_BOUND:
-            raise InvalidInput(
-                f"bound of the model {self.name!r} must be above 0 and at most {_MOST_BOUND:g}, got {self.bound:g}"
-            )
+        check_bound(self.name, self.bound)
         for name in self.columns:
             if not columns[name].width:
                 raise InvalidInput(f"columns of the model {self.name!r} must be in_model, got {name!r}, which is not")
@@ -206,6 +218,12 @@ class GlmModel(StudyModel):
             raise InvalidInput(
                 f"regularisation of the model {self.name!r} must be 0 for standard errors, got {self.regularisation:g}"
             )
+
+
+def check_bound(name: str, bound: float) -> None:
+    """Refuse a bound of the linear predictor that is none, or whose exp is none."""
+    if not 0 < bound <= _MOST_BOUND:
+        raise InvalidInput(f"bound of the model {name!r} must be above 0 and at most {_MOST_BOUND:g}, got {bound:g}")
 
 
 def check_errors(name: str, errors: str, cluster: str, known: tuple[str, ...]) -> None:
@@ -337,27 +355,31 @@ class TableModel(StudyModel):
             check_counts(self.name, target)
 
 
-@register_model
 @dataclass(frozen=True)
-class SurvivalModel(StudyModel):
-    """Survival curves of the groups of one category (Kaplan and Meier) and the log-rank test. The target is the time.
+class TimedModel(StudyModel):
+    """A model of times until an event, on a public grid. The target is the time.
 
     event: a column of numbers that is 1 where the time ended with the event, and 0 where it was cut short.
     times: the public grid, ascending. A time counts as the next one of these that ends an interval with enough events
         (and times cut short) in every group, and one beyond the last as cut short. One grid for all models of a study.
-
-    >>> SurvivalModel("relapse", ("ward",), "relapsed", (30.0, 60.0, 90.0)).uses
-    ('relapsed',)
     """
 
     event: str
     times: tuple[float, ...]
 
-    kind: ClassVar[str] = "survival"
     totals: ClassVar[tuple[str, ...]] = ("ends",)
-    needs_gram: ClassVar[bool] = False
     at_points: ClassVar[tuple[str, ...]] = ("survival",)
     points: ClassVar[int] = 1
+
+    @property
+    def groups(self) -> str:
+        """The category whose levels are counted apart; "" counts all together."""
+        return ""
+
+    @property
+    def begin(self) -> str:
+        """The column that says when a row's time begins; "" where all begin at the start."""
+        return ""
 
     @property
     def uses(self) -> tuple[str, ...]:
@@ -365,11 +387,9 @@ class SurvivalModel(StudyModel):
         return (self.event,)
 
     def check(self, columns: Named, target: Target) -> None:
-        """One category, events that are 0 or 1, and times in order."""
+        """Events that are 0 or 1, and times in order."""
         super().check(columns, target)
         check_number(self.name, target)
-        if len(self.columns) != 1 or columns[self.columns[0]].range is not None:
-            raise InvalidInput(f"columns of the model {self.name!r} must be one category, got {list(self.columns)}")
         event = columns[self.event]
         if event.range != (0.0, 1.0) or event.step != 1.0 or event.column.missing is not None:
             raise InvalidInput(
@@ -381,6 +401,32 @@ class SurvivalModel(StudyModel):
                 f"times of the model {self.name!r} must be 1 to {_MOST_TIMES} ascending numbers from 0, got"
                 f" {list(self.times)!r:.80}"
             )
+
+
+@register_model
+@dataclass(frozen=True)
+class SurvivalModel(TimedModel):
+    """Survival curves of the groups of one category (Kaplan and Meier) and the log-rank test. The target is the time.
+
+    >>> SurvivalModel("relapse", ("ward",), "relapsed", (30.0, 60.0, 90.0)).uses
+    ('relapsed',)
+    """
+
+    kind: ClassVar[str] = "survival"
+    needs_gram: ClassVar[bool] = False
+
+    @property
+    def groups(self) -> str:
+        """The one category."""
+        return self.columns[0]
+
+    def check(self, columns: Named, target: Target) -> None:
+        """One category."""
+        if len(self.columns) == 1 and self.columns[0] in columns and columns[self.columns[0]].range is not None:
+            raise InvalidInput(f"columns of the model {self.name!r} must be one category, got {list(self.columns)}")
+        super().check(columns, target)
+        if len(self.columns) != 1:
+            raise InvalidInput(f"columns of the model {self.name!r} must be one category, got {list(self.columns)}")
 
 
 _MOST_TIMES = 1000

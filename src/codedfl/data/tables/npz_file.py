@@ -87,6 +87,7 @@ def read_npz(path: Path) -> RawTable:
         return matrix_table(path, archive, "X", [name for name in archive.files if name not in ("X", *TEST_PART)])
 
 
+ENCODER = "encoder"  # codedfl encode says here by which digest it made X
 TEST_PART = ("X_test", "y_test")
 
 
@@ -98,8 +99,11 @@ def matrix_table(path: Path, archive: NpzFile, matrix: str, beside: list[str]) -
             f"{matrix} of {path.name} must be a matrix of numbers, got {X.ndim} dimension(s) of {X.dtype}"
         )
     columns: dict[str, NDArray[Any]] = {f"x{j}": X[:, j].astype(np.float64) for j in range(X.shape[1])}
+    encoder = ""
     for name in beside:
         values = archive.read(name)
+        if name == ENCODER and values.ndim == 0 and values.dtype.kind == "U":
+            encoder = str(values)
         if values.ndim != 1:  # something else that somebody keeps there
             continue
         if len(values) != len(X):
@@ -107,7 +111,7 @@ def matrix_table(path: Path, archive: NpzFile, matrix: str, beside: list[str]) -
                 f"{name} of {path.name} must hold one value per row ({len(X)}), got shape {values.shape}"
             )
         columns[name] = plain_column(path.name, name, values)
-    return RawTable(path.name, columns, positional=True)
+    return RawTable(path.name, columns, positional=True, encoder=encoder)
 
 
 def _claim(stream: Any) -> tuple[int, bool]:

@@ -25,11 +25,13 @@ class RawTable:
 
     name: what to call the table in messages, such as the name of its file.
     positional: the columns had no names of their own (a matrix): they are taken in order, whatever names are asked for.
+    encoder: the digest of the encoder whose embeddings the columns are; "" if they are none.
     """
 
     name: str
     columns: dict[str, Rows]
     positional: bool = False
+    encoder: str = ""
 
     def __post_init__(self) -> None:
         lengths = {name: len(values) for name, values in self.columns.items()}
@@ -62,11 +64,12 @@ class RawTable:
     def without(self, names: Iterable[str]) -> RawTable:
         left_out = set(names)
         kept = {name: values for name, values in self.columns.items() if name not in left_out}
-        return RawTable(self.name, kept, self.positional)
+        return RawTable(self.name, kept, self.positional, self.encoder)
 
     def rows(self, chosen: NDArray[Any]) -> RawTable:
         """Some rows, by their numbers or by a mask."""
-        return RawTable(self.name, {name: values[chosen] for name, values in self.columns.items()}, self.positional)
+        columns = {name: values[chosen] for name, values in self.columns.items()}
+        return RawTable(self.name, columns, self.positional, self.encoder)
 
 
 def is_table(data: object) -> bool:
