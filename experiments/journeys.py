@@ -109,9 +109,10 @@ def of_mqtt_epoch() -> Journey:
     from codedfl.sum.session import Session
 
     sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "engines")]
-    from approved_studies import federation
     from faulty_broker import FaultyBroker
     from test_studies import Fleet
+
+    from approved_studies import federation
 
     journey, asked = Journey(), 0
 
