@@ -45,6 +45,7 @@ referee: $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m experiments.bench
+	$(BIN)/python -m experiments.bench_broker
 	$(BIN)/python -m experiments.secure_sums
 	$(BIN)/python -m experiments.memory
 	$(BIN)/python -m experiments.spare_answers

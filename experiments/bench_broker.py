@@ -208,8 +208,8 @@ def device_child(kind: str, name: str, url: str, *files: str) -> None:
     serve({own.terms.study: answer}, address, name, until=lambda at: at.all_over)
 
 
-def sums(kind: str, delay: float = 0.0, loss: float = 0.0) -> tuple[list[float], float]:
-    """Seconds of each sum, and messages per sum."""
+def sums(kind: str, delay: float = 0.0, loss: float = 0.0) -> tuple[list[float], float, float]:
+    """Seconds of each sum; messages, and seconds of a processor, per sum."""
     from codedfl.engines.mqtt_server import MqttEngine
     from codedfl.mqtt.broker_folder import SERVER_NAME, BrokerFolder
     from codedfl.mqtt.link import BrokerLink
@@ -242,15 +242,24 @@ def sums(kind: str, delay: float = 0.0, loss: float = 0.0) -> tuple[list[float],
         one_sum = _secure(engine, own) if kind == "sum" else _plain(engine, own)
         one_sum(b"first")  # everybody enrols, and role keys are drawn
         taken, before = [], link.messages_in + link.messages_out
+        busy = _busy(programs.everyone())
         for number in range(SUMS):
             begun = time.perf_counter()
             one_sum(b"ask %d" % number)
             taken.append(time.perf_counter() - begun)
         messages = (link.messages_in + link.messages_out - before) / SUMS
+        busy = (_busy(programs.everyone()) - busy) / SUMS
         engine.leave(over=True)
         link.flush(5.0)
         programs.wait_for("device", 20.0)
-    return taken, messages
+    return taken, messages, busy
+
+
+def _busy(programs: Sequence[int]) -> float:
+    """Seconds that these programs and this process have used a processor."""
+    from experiments.local_fleet import memory_and_cpu
+
+    return sum(memory_and_cpu(pid)[1] for pid in programs) + time.process_time()
 
 
 def _address(folder: Any, party: str) -> Any:
@@ -325,15 +334,18 @@ def main(arguments: Sequence[str]) -> int:
             seconds = statistics.median(run["study"] for run in runs)
             row(f"{name}: all here to result", seconds, "s", MOST_STUDY_SECONDS if new else float("inf"))
     print("sums of 66 numbers, no study around them, TLS")
-    taken, messages = sums("sum")
-    plain = statistics.median(sums("plain")[0])
+    taken, messages, busy = sums("sum")
+    plainly, _, plainly_busy = sums("plain")
+    plain = statistics.median(plainly)
     row("seconds per sum", statistics.median(taken), "s", MOST_SECONDS)
     row("messages per sum", messages, "", MOST_MESSAGES)
     row("seconds per plain sum", plain, "s")
+    row("a processor's seconds per sum, all programs together", busy, "s")
+    row("a processor's seconds per plain sum", plainly_busy, "s")
     row("times a plain sum", statistics.median(taken) / plain, "", MOST_TIMES_PLAIN)
     print("with 50 ms there and back between each device and the broker")
     for loss in (0.0, 0.02):
-        taken, _ = sums("sum", TRIP_SECONDS / 2, loss)
+        taken, _, _ = sums("sum", TRIP_SECONDS / 2, loss)
         row(
             f"round trips per sum, {loss:.0%} loss, median",
             statistics.median(taken) / TRIP_SECONDS,

@@ -41,9 +41,8 @@ class Outcome(NamedTuple):
 
 BETWEEN, FROM_TOTALS = "tests/attacks/test_between_runs.py", "tests/attacks/test_from_totals.py"
 APPROVAL, ROW_RULE = "tests/contract/test_approval.py", "tests/contract/test_row_rule.py"
-AT_A_BROKER, ABSENCE = "tests/mqtt/test_studies_at_a_broker.py", "tests/mqtt/test_absence.py"
-COMPARE, FIRST = "tests/engine/test_derive_compare_refuse.py", "tests/engine/test_before_a_byte_leaves.py"
-GONE, ANALYSIS = "tests/engine/test_gone_means_gone.py", "tests/analyses/test_study_analysis.py"
+AT_A_BROKER, DEVICE = "tests/engines/test_studies.py", "tests/sum/test_device.py"
+ANALYSIS = "tests/analyses/test_study_analysis.py"
 LINES = (
     Line(
         "One contract: study, roster and server key; matrices; Flower names the study; fuzzed",
@@ -56,7 +55,7 @@ LINES = (
     ),
     Line(
         "A device derives, compares, refuses: every field of every message and call",
-        {"tests/protocol/test_terms.py": "", COMPARE: "", "tests/statistics/test_asks.py": ""},
+        {DEVICE: "refused", "tests/statistics/test_asks.py": ""},
     ),
     Line(
         "Lists are unions of whole groups",
@@ -70,14 +69,14 @@ LINES = (
     Line("Moving rows between devices changes no bit of a total", {BETWEEN: "moving_rows", "tests/statistics": ""}),
     Line(
         "One upload: refits, sub-models and inference without an owner",
-        {"tests/analyses/test_linear.py": "", AT_A_BROKER: "no_owner", ABSENCE: ""},
+        {"tests/analyses/test_linear.py": "", AT_A_BROKER: "absent"},
     ),
     Line("No announced moments; values on the unit of record", {BETWEEN: "announce", FROM_TOTALS: "grid|unit|means"}),
     Line("Enough rows in every pod", {BETWEEN: "one_row", FROM_TOTALS: "few_rows"}),
-    Line("Judged and recorded before a byte leaves", {FIRST: ""}),
+    Line("Judged and recorded before a byte leaves", {DEVICE: "argument|direction|numbers"}),
     Line(
         "Fields that are enforced: smallest cell, least rows, points, no noise, several analyses",
-        {APPROVAL: "limits|points|noise|further", ANALYSIS: "", BETWEEN: "points|rare_class", COMPARE: "points"},
+        {APPROVAL: "limits|points|noise|further", ANALYSIS: "", BETWEEN: "points|rare_class", DEVICE: "argument"},
     ),
     Line(
         "Every attack of the audit, on the old rule and on the new, for role keys and role sums",
@@ -85,13 +84,12 @@ LINES = (
             BETWEEN: "",
             FROM_TOTALS: "",
             ROW_RULE: "",
-            FIRST: "",
-            GONE: "",
+            DEVICE: "",
             "tests/liars/test_any_request.py": "",
         },
     ),
     Line("The liar harness finds every mutant by itself", {"tests/liars": ""}),
-    Line("Absence costs a pod, nobody else", {ABSENCE: "", "tests/protocol/test_pods.py": ""}),
+    Line("Absence costs a group, nobody else", {AT_A_BROKER: "absent|groups|away"}),
     Line(
         "One stage runner; the rehearsal is the run, bit for bit",
         {"tests/run/test_rehearsal.py": "", AT_A_BROKER: "", "tests/flower/test_studies.py": ""},
@@ -101,10 +99,10 @@ LINES = (
         "The approval screen is the truth; codedfl ledger",
         {"tests/cli/test_study_commands.py": "", APPROVAL: "screen|told"},
     ),
-    Line("Disk: gone means gone; expiry at start and daily", {GONE: "", "tests/engine/test_expiry.py": ""}),
+    Line("Disk: gone means gone; expiry also if nobody asks", {DEVICE: "generation"}),
     Line(
         "State folders and versions of 0.2, mixed fleets: one line with what to do",
-        {GONE: "version", APPROVAL: "0_2", "tests/engine/test_conductor_misfits.py": "version"},
+        {APPROVAL: "0_2"},
     ),
 )
 

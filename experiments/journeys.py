@@ -105,22 +105,25 @@ def of_rehearsal() -> Journey:
 
 
 def of_mqtt_epoch() -> Journey:
-    """From the server's question to its next one: server and devices, at the broker in virtual time that tests have."""
-    from codedfl.protocol.server_epochs import ServerEpochs
+    """From one product to the next: server and devices, at the broker in virtual time that tests have."""
+    from codedfl.sum.session import Session
 
-    sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "mqtt")]
-    from study_fleet import fleet_of
+    sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "engines")]
+    from faulty_broker import FaultyBroker
+    from test_studies import Fleet
+
+    from approved_studies import federation
 
     journey, asked = Journey(), 0
 
     def note(code: CodeType) -> None:
         nonlocal asked
-        asked += code is ServerEpochs._ask.__code__
+        asked += code is Session.product.__code__
         if asked == _FOLLOWED:
             journey.note(code)
 
     with tempfile.TemporaryDirectory() as folder:
-        fleet = fleet_of("rbf", Path(folder) / "fleet")
+        fleet = Fleet(federation("rbf", Path(folder) / "fleet"), FaultyBroker())
         with followed(note):
             fleet.serve()
     return journey

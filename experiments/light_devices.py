@@ -133,7 +133,7 @@ def serve_plainly(job: Job, study: Study, device: LightDevice) -> None:
     link = BrokerLink(job.address(device), device.name, Will(topics.presence(fedavg_on_mqtt.STUDY, device.name)))
     link.open()
     snapshot = DeviceFolder.of(job.made.state(device.name), device.name).frozen(study.digest())
-    rows = rows_of(job.made, job.merged, snapshot)
+    rows = rows_of(study, job.made.roster, job.merged, snapshot)
     wait, regularisation = device.delays(), float(study.regularisation)
     fedavg_on_mqtt.FedAvgDevice(link, device.name, *rows, job.steps, job.size, wait, regularisation).run()
     link.close()

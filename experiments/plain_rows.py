@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from codedfl.contract.merging import Merged, merged_study
+from codedfl.contract.roster import Roster
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.data.model import TrainedModel
@@ -36,7 +37,10 @@ class PlainRows:
     @cached_property
     def parts(self) -> list[tuple[Floats, Floats]]:
         """X and Y of each device."""
-        return [rows_of(self.made, self.merged, snapshot) for snapshot in self.made.snapshots().values()]
+        return [
+            rows_of(self.made.study, self.made.roster, self.merged, snapshot)
+            for snapshot in self.made.snapshots().values()
+        ]
 
     @cached_property
     def _test(self) -> tuple[object, np.ndarray]:
@@ -82,15 +86,15 @@ class PlainRows:
         return 0
 
 
-def rows_of(made: LocalStudy, merged: Merged, snapshot: Snapshot) -> tuple[Floats, Floats]:
+def rows_of(plain: Study, roster: Roster, merged: Merged, snapshot: Snapshot) -> tuple[Floats, Floats]:
     """X and Y of one device's snapshot."""
     ask = Ask("products", merged)
-    statistic = statistic_of(made.study, ask)
+    statistic = statistic_of(plain, ask)
     assert isinstance(statistic, Products)
-    train = recoded_rows(made.study, ask, snapshot).part(held_out=False)
+    train = recoded_rows(plain, ask, snapshot).part(held_out=False)
     study = statistic.study
     rows = statistic.recipe.rows(study.matrix(train.codes), study.target.values(train.target))
-    X, Y, _ = fitted(rows.X.astype(np.float64), rows.Y, statistic.scales(len(made.roster.owners)).bounds, None)
+    X, Y, _ = fitted(rows.X.astype(np.float64), rows.Y, statistic.scales(len(roster.owners)).bounds, None)
     return X, Y
 
 

@@ -45,11 +45,11 @@ _ROUNDS = 3
 _OLD = """
 import sys, time
 import numpy as np
-from codedfl.run.secure_sum import secure_sum_in_process
-secure_sum_in_process([np.arange(66.0)] * 5)
+from codedfl.run import secure_sum
+secure_sum.secure_sum_in_process([np.arange(66.0)] * 5)
 vectors = [np.arange(66.0) + i for i in range(int(sys.argv[1]))]
 begun = time.process_time()
-secure_sum_in_process(vectors)
+secure_sum.secure_sum_in_process(vectors)
 print(time.process_time() - begun)
 """
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from codedfl.analyses.study_plan import StudyRun
 from flwr.app import Context, Message
 from flwr.client import NumPyClient
 from flwr.client.mod import secaggplus_mod
@@ -17,9 +16,10 @@ from flwr.clientapp.typing import ClientAppCallable
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.roster import load_roster
 from codedfl.contract.toml_file import load_study
+from codedfl.exact.fitted_rows import fitted
 from codedfl.flower.delays import injected_delay
-from codedfl.protocol.contribution import Rows
-from codedfl.statistics.statistic import Ask
+from codedfl.statistics.products import Products
+from codedfl.statistics.statistic import Ask, recoded_rows, statistic_of
 
 
 def load_rows(context: Context) -> tuple[np.ndarray, np.ndarray]:
@@ -30,10 +30,14 @@ def load_rows(context: Context) -> tuple[np.ndarray, np.ndarray]:
     if not cache.exists():
         study = load_study(node["study-file"])
         merged = tuple(map(tuple, json.loads(str(context.run_config["merged"]))))
-        run = StudyRun(study, load_roster(node["roster"]), Ask("products", merged))
-        rows = run.contribution(DeviceFolder.of(state, name).frozen(study.digest()))
-        assert isinstance(rows, Rows)
-        np.savez(cache, X=rows.X, Y=rows.Y)
+        ask, n_owners = Ask("products", merged), len(load_roster(node["roster"]).owners)
+        statistic = statistic_of(study, ask)
+        assert isinstance(statistic, Products)
+        train = recoded_rows(study, ask, DeviceFolder.of(state, name).frozen(study.digest())).part(held_out=False)
+        final = statistic.study
+        rows = statistic.recipe.rows(final.matrix(train.codes), final.target.values(train.target))
+        X, Y, _ = fitted(rows.X.astype(np.float64), rows.Y, statistic.scales(n_owners).bounds, None)
+        np.savez(cache, X=X, Y=Y)
     with np.load(cache) as saved:
         return saved["X"], saved["Y"]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from codedfl.contract.study import Study
 from codedfl.crypto.sealed import fingerprint
@@ -11,8 +12,11 @@ from codedfl.device.membership import Membership
 from codedfl.engines import mqtt_device
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.private_files import make_private_folder, sole_user
+from codedfl.sum.device import Device
 
 log = logging.getLogger("codedfl.device")
+
+_EXPIRY_SECONDS = 3600.0
 
 
 def join(studies: Sequence[Study], address: BrokerAddress, membership: Membership, *, once: bool = False) -> None:
@@ -28,4 +32,20 @@ def join(studies: Sequence[Study], address: BrokerAddress, membership: Membershi
             key = fingerprint(membership.roster(study).keys[device.name])
             log.info("%s takes part in %r at %s, key %s", device.name, study.name, address, key)
         replies = {digest: device.reply for digest, device in devices.items()}
-        mqtt_device.serve(replies, address, membership.name, until=lambda at: once and at.all_over)
+        ends = _until(list(devices.values()), once)
+        mqtt_device.serve(replies, address, membership.name, until=ends)
+
+
+def _until(devices: Sequence[Device], once: bool) -> Callable[[mqtt_device.MqttDevice], bool]:
+    """Whether to leave; and keys whose time is over are deleted at the start and once an hour, also if nobody asks."""
+    looked = float("-inf")
+
+    def ends(at: mqtt_device.MqttDevice) -> bool:
+        nonlocal looked
+        if time.monotonic() - looked > _EXPIRY_SECONDS:
+            looked = time.monotonic()
+            for device in devices:
+                device.expire()
+        return once and at.all_over
+
+    return ends

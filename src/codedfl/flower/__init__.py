@@ -1,4 +1,4 @@
-"""The protocol on Flower: the state machines as apps (``pip install 'codedfl[flower]'``).
+"""Studies on Flower: an engine on its grid, and the two apps (``pip install 'codedfl[flower]'``).
 
 ``make_client_app`` and ``make_server_app`` take part in the study that their configuration names; ``apps/flower`` is an
 app made of them. What is not to be seen in Flower's records or in its ``Context`` stays in a private folder on each

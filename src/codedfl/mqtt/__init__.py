@@ -1,5 +1,4 @@
-"""The protocol on a message broker: long-lived devices, milliseconds per epoch, no open port, no code that travels.
+"""Message brokers: a connection to one, who may do what at it, mosquitto set up, and a small one of our own.
 
-``pip install 'codedfl[mqtt]'``. A device is a daemon (``daemon``, ``codedfl join``), the server a command (``post``,
-``codedfl serve``), the broker mosquitto or a small one of our own (``broker_folder``, ``small_broker``).
+``pip install 'codedfl[mqtt]'``. What travels over it are the frames of ``codedfl.engines.pieces``.
 """

@@ -1,6 +1,6 @@
 """The event log of a run: what can be seen of it from outside, one JSON object per line, the same on every engine.
 
-Flower and MQTT servers (``codedfl.engine``) write it in wall-clock time, simulations in virtual time. Its schema are
+Flower and MQTT servers write it in wall-clock time, simulations in virtual time. Its schema are
 the events that have a name: those of the server's machine (``protocol.events``) and those of its driver, below. A line
 is ``{"time": seconds, "event": name, ...}`` with the fields of one of them. Nothing secret can be in it, because there
 is no field for it: names, epochs, bytes, seconds and scores, never a row, a key, a seed, an answer, an update or a

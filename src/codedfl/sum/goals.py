@@ -142,7 +142,6 @@ class Answer(Goal):
         self.numbers = b""
         self.signatures: Signatures = ()
         self._given: dict[str, wire.Answered] = {}
-        self._without: set[str] = set()  # who was asked without the list, and wants it
         self._cached = ("answer", digest(wire.encode(question.common)), self.role_key.public, role, rows[0], rows[1])
         saved = known.store.get(self._cached)
         if saved is not None:
@@ -191,8 +190,8 @@ class Answer(Goal):
             if drawer not in self.known.enrolled:
                 return self.enrolling(drawer)
             return Sending(drawer, self.known.draw_request(self.role, self._unsealed(candidate)), wire.Drawn)
-        known = self._question.eager and candidate not in self._without and candidate in self.known.latency
-        own = wire.AnswerOwn(self.role_key, sealed, self.rows, b"" if known else self._question.entries)
+        kept = (candidate, self._question.common.list) in self.known.lists
+        own = wire.AnswerOwn(self.role_key, sealed, self.rows, b"" if kept else self._question.entries)
         return Sending(candidate, self.known.request("answer", self._question.common, own), wire.Answered)
 
     def take(self, device: str, found: wire.Wire) -> None:
@@ -200,6 +199,7 @@ class Answer(Goal):
             return
         known, epoch = self.known, self._question.epoch
         self._check(device, found)
+        known.lists.add((device, self._question.common.list))
         if self.reached:
             self._late(device, found)
             return
@@ -241,7 +241,7 @@ class Answer(Goal):
 
     def missing(self, device: str, code: str) -> None:
         del code
-        self._without.add(device)
+        self.known.lists.discard((device, self._question.common.list))
 
     @property
     def hopeless(self) -> bool:

@@ -60,6 +60,7 @@ class Known:
     lasts: seconds until a generation ends by itself. wall: seconds since 1970.
     excluded: devices whose replies were wrong. declined: the code that a device gave last for not taking part.
     contradicted: role and device of late replies that were not what had been used.
+    lists: devices that have replied for a list, by its digest, so that it need not be sent again.
     """
 
     terms: Terms
@@ -74,6 +75,7 @@ class Known:
     excluded: set[str] = field(default_factory=set)
     declined: dict[str, str] = field(default_factory=dict)
     latency: dict[str, float] = field(default_factory=dict)
+    lists: set[tuple[str, bytes]] = field(default_factory=set)
     contradicted: list[tuple[int, str]] = field(default_factory=list)
     _renewed_for: set[str] = field(default_factory=set)
     _bad_drawers: set[str] = field(default_factory=set)
@@ -107,7 +109,7 @@ class Known:
         """What belongs to one generation only; closed, its key is deleted too, and nothing that was sealed opens."""
         self.store.clear("enrolment", "drawn", "list", "upload", "answer", "matrix")
         self.enrolled, self.drawn = {}, {}
-        self._signed, self._shared, self._bad_drawers = {}, {}, set()
+        self._signed, self._shared, self._bad_drawers, self.lists = {}, {}, set(), set()
 
     def end(self) -> None:
         """The generation is over: whatever is asked next begins another one."""

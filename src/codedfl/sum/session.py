@@ -169,6 +169,20 @@ class Session:
         known.end()
         self._asking.forget()
 
+    def prepare(self, *asks: bytes, seconds: float = 0.0) -> None:
+        """Have keys drawn and uploads made of sums that will be asked for, such as X'X, before anybody waits for them.
+
+        Whose upload is not here within this time is asked again by ``sum``, which then needs one round trip if all are.
+        Nothing is decided: the list of owners is, once, when the sum is made.
+        """
+        self._until_it_is(lambda: self._prepared(asks, seconds))
+
+    def _prepared(self, asks: Collection[bytes], seconds: float) -> None:
+        self._enrolled(self._too_few)
+        self._draw()
+        for ask in asks:
+            self._uploaded(ask, self._study.layout(ask), seconds)
+
     # -- the two primitives
 
     def sum(self, ask: bytes, objection_to: Objection | None = None) -> list[int]:
@@ -231,7 +245,7 @@ class Session:
             return kept
         self._enrolled(objection_to or self._too_few)
         self._draw()
-        goals = self._uploaded(ask, layout)
+        goals = self._uploaded(ask, layout, self._patience.upload)
         entries = {one.name: one.entry for one in goals if one.entry is not None}
         groups = self._terms.whole_groups(entries)
         names = sorted((name for number in groups for name in self._terms.groups[number]), key=str.encode)
@@ -245,13 +259,13 @@ class Session:
         roles = range(self._terms.colluders + 1)
         self._asking.needs([Draw(self._known, role) for role in roles if role not in self._known.drawn])
 
-    def _uploaded(self, ask: bytes, layout: Layout) -> list[Upload]:
+    def _uploaded(self, ask: bytes, layout: Layout, seconds: float) -> list[Upload]:
         here = [name for name in self._known.enrolled if self._known.takes_part(name)]
         wanted = self._fixed(ask) or self._terms.whole_groups(here)
         goals = [
             Upload(self._known, ask, layout, name) for number in sorted(wanted) for name in self._terms.groups[number]
         ]
-        self._asking.pursue(goals, self._patience.upload)
+        self._asking.pursue(goals, seconds)
         return goals
 
     def _fixed(self, ask: bytes) -> tuple[int, ...]:
