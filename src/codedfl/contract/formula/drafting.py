@@ -12,7 +12,7 @@ import tomli_w
 
 from codedfl.contract.formula.calls import CATEGORIES, Call, call_of
 from codedfl.contract.formula.parser import parse_formula
-from codedfl.contract.formula.terms import expand, offset_name, part_of, ten_to
+from codedfl.contract.formula.terms import constant_by, expand, offset_name, part_of, ten_to
 from codedfl.contract.models import MODELS
 from codedfl.contract.study import Study, factors_of
 from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn
@@ -53,6 +53,8 @@ def formula_objection(study: Study) -> str:
     wanted = expand(study.formula, listed, study.target.name)
     if (function := parse_formula(study.formula).response.function) != getattr(study.target, "function", ""):
         return f"function of the target must be {function!r}, as in the formula: {study.formula[:60]}"
+    if (by := constant_by(study.formula, listed)) != study.constant_by:
+        return f"constant_by must be {by!r}, as in the formula: {study.formula[:60]}"
     named = {one.column.name for one in wanted}
     # What is beside the model and not in the formula is a cluster, an offset, weights, an event: a [[model]] names it.
     given = tuple(one for one in study.columns if one.column.in_model or one.column.name in named)
@@ -123,6 +125,9 @@ def draft_with_formula(
     head, _, tail = text.partition("\n[target]")
     said = tomli_w.dumps({"formula": formula}).strip()
     head = head.replace("\nedition = ", f"\n{said}  # the columns below are made of it\nedition = ", 1)
+    if by := constant_by(formula, parse_study(text).columns):
+        line = f"constant_by = {_said(by)}  # each of its levels has a constant in tables of linear models"
+        head = head.replace("\nedition = ", f"\n{line}\nedition = ", 1)
     columns = "\n".join(_listed(one) for one in expanded if factors_of(one))
     inside = [one.column.name for one in expanded if one.column.in_model]
     tail = re.sub(r"(?m)^# columns = \[.*\]$", lambda _: f"# columns = {_said(list(inside))}", tail)
