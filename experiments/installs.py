@@ -2,8 +2,8 @@
 
 ``make installs`` runs it. No constraints: what ``pip install`` takes is what newcomers get. The oldest versions are the
 lower bounds that the two pyproject.toml declare. Each environment runs the help of every command, a study, a comparison
-and a training, then has every extra beside them and runs them again. Flower has its bounds on typer and rich, and thus
-an environment of its own. Ends with 1 at the first step that fails.
+and a training, then has every extra beside them and runs them again. Flower has bounds of its own on typer and rich and
+thus an environment of its own, with the newest that they leave. Ends with 1 at the first step that fails.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 from experiments.first_steps import compare_and_train, every_help, run, run_a_study
 
 ROOT = Path(__file__).parents[1]
-CHOICES = ("newest", "oldest")
+CHOICES = ("newest", "oldest", "flower")
 DEVELOPERS = ("test", "docs", "dist")  # extras of those who work on the project
 EXPORTS = ("export", "export-texts")
 
@@ -49,21 +49,21 @@ def lower_bounds() -> list[str]:
     return [f"{name}=={version}" for name, version in sorted(found.items())]
 
 
-def try_out(which: str, flower: bool, folder: Path) -> str:
+def try_out(which: str, folder: Path) -> str:
     """One environment, from nothing to a trained model; returns what it had."""
     venv.create(folder / "empty", with_pip=True)
     program = folder / "empty" / "bin"
     (folder / "oldest.txt").write_text("\n".join(lower_bounds()) + "\n", encoding="utf-8")
     pip = [str(program / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     pip += ["--constraint", "oldest.txt"] if which == "oldest" else []
-    base = f"{ROOT}[flower]" if flower else str(ROOT)
+    base = f"{ROOT}[flower]" if which == "flower" else str(ROOT)
     run([*pip, base], folder)
     helps = every_help(program, folder)
     run_a_study(program, folder / "study")
     run([*pip, base, str(ROOT / "lab")], folder)
     more = every_help(program, folder)
     compare_and_train(program, folder)
-    if not flower:
+    if which != "flower":
         every = ",".join(extras(ROOT).keys() - {"flower"})
         run([*pip, f"{ROOT}[{every}]", str(ROOT / "lab")], folder)
         every_help(program, folder)
@@ -72,18 +72,17 @@ def try_out(which: str, flower: bool, folder: Path) -> str:
     named = {requirement.name for requirement in (*declared(ROOT), *declared(ROOT / "lab"))}
     listed = run([str(program / "python"), "-m", "pip", "list", "--format", "freeze"], folder).split()
     versions = " ".join(one for one in listed if one.partition("==")[0].lower().replace("_", "-") in named)
-    return f"{which}{' with flower' if flower else ''}: {helps} helps, {more} with codedfl-lab; {versions}"
+    return f"{which}: {helps} helps, {more} with codedfl-lab; {versions}"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("which", nargs="*", default=CHOICES, help="newest, oldest, or both")
+    parser.add_argument("which", nargs="*", default=CHOICES, help="newest, oldest, flower; all without")
     for which in parser.parse_args().which:
         if which not in CHOICES:
-            parser.error(f"{which!r} must be newest or oldest")
-        for flower in (False, True):
-            with tempfile.TemporaryDirectory() as name:
-                print(try_out(which, flower, Path(name)), flush=True)
+            parser.error(f"{which!r} must be one of {', '.join(CHOICES)}")
+        with tempfile.TemporaryDirectory() as name:
+            print(try_out(which, Path(name)), flush=True)
     return 0
 
 

@@ -5,10 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from experiments.statistics import cox, describing, dispersion, glm, intercepts, linear, plots, robust, survival
+from experiments.statistics import (
+    cox,
+    describing,
+    dispersion,
+    glm,
+    intercepts,
+    linear,
+    plots,
+    robust,
+    survival,
+    weighting,
+)
 from experiments.statistics.cases import Line
 
-_MODULES = (describing, linear, glm, dispersion, robust, survival, cox, intercepts, plots)
+_MODULES = (describing, linear, glm, dispersion, robust, survival, cox, intercepts, weighting, plots)
 FAMILIES: tuple[Callable[[], Iterator[Line]], ...] = tuple(one.lines for one in _MODULES)
 
 

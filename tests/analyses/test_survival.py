@@ -57,6 +57,19 @@ def test_no_interval_has_few_events_or_few_cut_short():
         assert told & {1, 2, 3, 4} == set()
 
 
+def test_times_that_no_curve_has_are_named():
+    """A study asks for day 30, and the curve has none: the result says what became of it."""
+    case = made_up(400)
+    asked = tuple(float(day) for day in range(1, 200))
+    (fit,) = found(case, case.study(replace(MODEL, times=asked))).models
+    assert isinstance(fit, SurvivalFinding)
+    assert {*fit.merged} == {*asked} - {*fit.curves[0].times} != set()
+    times = ", ".join(f"{one:g}" for one in fit.merged)
+    assert fit.lines()[-1] == f"times merged into the next one, since too few rows end there: {times}"
+    assert fit.to_dict()["merged"] == list(fit.merged)
+    assert "merged" not in replace(fit, merged=()).lines()[-1]
+
+
 def test_what_cannot_be_joined_is_withheld():
     case = made_up(400)
     of_c = case.values["ward"] == "c"

@@ -19,7 +19,8 @@ CASES = {
     "train digits --solver magic": "solver must be one of gd, nesterov, cg, block-krylov, closed-form, got 'magic'",
     "train digits --solver closed-form": "solver must do without X'X itself, which this scheme does not reveal, got"
     " closed-form",
-    "train nonsense": "data set must be one of digits, digits-shifted, mnist, fashion-mnist or a file, got 'nonsense'",
+    "train nonsense": "data set must be one of digits, digits-shifted, mnist, fashion-mnist, cifar-10 or a file,"
+    " got 'nonsense'",
     "train none.csv": "data file must exist, got 'none.csv'",
     "train digits --label x": "label must be left out for the data set 'digits', got 'x'",
     "train digits --alpha 3": (
@@ -67,9 +68,11 @@ CASES = {
     "train digits --scheme one-shot --solver gd": "--solver must be left out with --scheme one-shot, which needs none,"
     " got gd",
     "reproduce cifar": "Invalid value for 'NAME': 'cifar' is not one of 'mnist', 'fashion-mnist', 'all',"
-    " 'arithmetic', 'beyond', 'noise'.",
+    " 'arithmetic', 'beyond', 'noise', 'frozen'.",
     "data fetch cifar": "Invalid value for 'NAME': 'cifar' is not one of 'digits', 'digits-shifted', 'mnist',"
-    " 'fashion-mnist'.",
+    " 'fashion-mnist', 'cifar-10'.",
+    "reproduce frozen": "--encoder must name an encoder's file: codedfl data encoder efficientnet-lite0 makes one",
+    "reproduce mnist --encoder e.toml": "--encoder must be left out with mnist, which does not read it, got e.toml",
     "fleet show --samples 24": "--samples must be at least the number of devices (25), got 24",
     "fleet show --devices 1": "the number of devices must be at least 2, got 1",
     "fleet show --devices 0": "n_devices must be an integer from 1 to 1000000, got 0",

@@ -31,6 +31,7 @@ def test_the_list_for_machines(run: Run):
         ("digits-shifted", True),
         ("mnist", False),
         ("fashion-mnist", False),
+        ("cifar-10", False),
     ]
     assert set(found[0]) == {"name", "description", "licence", "available", "where"}
 

@@ -37,7 +37,8 @@ def test_bad_input_of_a_real_process():
     assert done.returncode == 2
     assert (
         done.stderr
-        == "error: data set must be one of digits, digits-shifted, mnist, fashion-mnist or a file, got 'nonsense'\n"
+        == "error: data set must be one of digits, digits-shifted, mnist, fashion-mnist, cifar-10 or a file,"
+        " got 'nonsense'\n"
     )
 
 

@@ -176,9 +176,9 @@ def test_the_digest_is_that_of_the_meaning():
          "held_out must be 0 with noise: a score is an exact sum over rows, got 0.2"),
         ("[protection]", "[training]\nepochs = 1.5\n[protection]",
          "training.epochs must be a whole number, got 1.5"),
-        ("[protection]", "[extra]\n[protection]", "the file must hold only column, complete_cases, edition, features,"
-         " format, formula, id, matrix, model, name, noise, protection, purpose, result, site_effects, target,"
-         " training, got 'extra'"),
+        ("[protection]", "[extra]\n[protection]", "the file must hold only column, complete_cases, constant_by,"
+         " edition, features, format, formula, id, matrix, model, name, noise, protection, purpose, result,"
+         " site_effects, target, training, got 'extra'"),
         ("[protection]", '[features]\nkind = "cubic"\n[protection]', "features must be linear or rbf or scattering"
          " or pca-rbf or onnx or none, got 'cubic'"),
         ("[protection]", '[features]\nkind = "pca-rbf"\ncomponents = 9\n[protection]',

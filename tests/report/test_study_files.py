@@ -304,9 +304,11 @@ def test_curves_of_survival_are_drawn_and_named(found: tuple[Study, StudyFinding
     study, findings = found
     curve = np.array([30.0, 60.0]), np.array([40, 30]), np.array([6, 9])
     curves = (Curve("a", *curve), Curve("<b>", *curve))
-    models = (SurvivalFinding("after surgery", curves, 2.5, 1, 0.11), NotFound("ill", "logistic", "got 3 classes"))
+    finding = SurvivalFinding("after surgery", curves, 2.5, 1, 0.11, (20.0, 45.0))
+    models = (finding, NotFound("ill", "logistic", "got 3 classes"))
     text = study_page(result_json(study, replace(findings, models=models), OWNERS))
     assert text.count("<polyline") == 2 and "&lt;b&gt;" in text
+    assert "p 0.11. Times merged into the next one, since too few rows end there: 20, 45</p>" in text
     assert "log-rank test: chi² 2.5 on 1, p 0.11" in text and "<p>ill: none, got 3 classes</p>" in text
     Page(text)
 

@@ -251,21 +251,28 @@ class GlmProblem:
     See ``glm``, which maximises it.
     """
 
+    statistic: ClassVar[type[Newton]] = Newton
+
     def __init__(self, totals: Totals, model: GlmModel) -> None:
         self.model, self._totals, self._final = model, totals, _final(totals, model)
         _, self.spread = totals.present(model.columns)
 
     def ask(self, beta: Floats) -> Ask:
         """One total."""
-        return self._totals.ask("newton", self.model, beta)
+        return self._totals.ask(self.statistic.name, self.model, beta)
 
     def read(self, integers: list[int], beta: Floats) -> NewtonSums:
         """In reals."""
-        return NewtonSums.of(integers, Newton(self._totals.final, beta, self._final).bits)
+        return NewtonSums.of(integers, self.statistic(self._totals.final, beta, self._final).bits)
 
     def penalty(self, sums: NewtonSums) -> Floats:
         """The ridge's."""
         return sums.weight * self.model.regularisation * penalties(self._totals, self.model)
+
+    def in_units(self, beta: Floats) -> Floats:
+        """Coefficients of the columns, of those of the scaled ones."""
+        change = Units.of(*columns_of(self._totals.final, self.model)).unscaling()
+        return np.asarray(change @ beta)
 
     def reach(self, beta: Floats) -> float:
         """Of the linear predictor over the ranges."""

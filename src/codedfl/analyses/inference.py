@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
 from types import ModuleType
@@ -289,6 +289,33 @@ class Inference:
     def conf_int(self) -> Floats:
         """Lower and upper end of each coefficient's confidence interval, a row each."""
         return np.column_stack((self.low, self.high))
+
+    def by_level(self, column: str, levels: Iterable[str]) -> Inference:
+        """The same model with a constant for each level of a category, in place of one and differences from it.
+
+        As ``C(ward) - 1`` means it: coefficients and errors change, and nothing of the fit does. A model that has no
+        such category stays as it is.
+
+        >>> fit = LeastSquaresFit("days", 100, 1, 0.4, 2.0)
+        >>> found = Inference(("constant", "ward = b"), np.array([5.0, 2.0]), np.diag([0.04, 0.01]), 98, fit,
+        ...                   (("ward", "a"),)).by_level("ward", "ab")
+        >>> found.names, found.coefficients.tolist(), found.covariance.round(6).tolist(), found.references
+        (('ward = a', 'ward = b'), [5.0, 7.0], [[0.04, 0.04], [0.04, 0.05]], ())
+        """
+        reference = dict(self.references).get(column)
+        if reference is None or self.names[0] != CONSTANT:
+            return self
+        names = (f"{column} = {reference}", *self.names[1:])
+        change = np.eye(len(names))
+        marks = {f"{column} = {level}" for level in levels}
+        change[[name in marks for name in names], 0] = 1.0
+        return replace(
+            self,
+            names=names,
+            coefficients=change @ self.coefficients,
+            covariance=change @ self.covariance @ change.T,
+            references=tuple(one for one in self.references if one[0] != column),
+        )
 
     # -- questions to the covariance
 

@@ -90,7 +90,7 @@ def _levels(after: StudyColumn, there: StudyColumn, rare: str) -> Iterator[LeftO
     assert isinstance(after.column, CategoryColumn) and isinstance(there.column, CategoryColumn)
     name, first = after.column.name, there.column.levels[0]
     for level in after.column.levels:
-        if level not in there.column.levels:
+        if level not in (*there.column.levels, after.column.other, after.column.missing):  # nobody asked for these
             yield LeftOut(f"{name} = {level}", f"no row has it: a level that {rare} have is told as a commoner one")
     if first != after.column.levels[0]:
         yield LeftOut(f"{name} = {first}", "the others are compared with it now")

@@ -527,6 +527,18 @@ def _refuse_singular(gram: Floats, regularisation: float) -> None:
         )
 
 
+def by_level_of(study: Study, found: Inference) -> Inference:
+    """With a constant for each level of the category that the study names for it, if it names one.
+
+    Examples
+    --------
+    See ``Inference.by_level``, which does it.
+    """
+    columns = (one.column for one in study.columns if one.column.name == study.constant_by)
+    levels = next((one.levels for one in columns if isinstance(one, CategoryColumn)), ())
+    return found.by_level(study.constant_by, levels) if levels else found
+
+
 def _refuse_if(wrong: NDArray[np.bool_], names: tuple[str, ...], what: str) -> None:
     if wrong.any():
         named = ", ".join(repr(name) for name, is_wrong in zip(names, wrong, strict=True) if is_wrong)

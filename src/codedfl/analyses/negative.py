@@ -60,17 +60,15 @@ class NegativeProblem(GlmProblem):
     See ``negative_binomial``, which maximises it.
     """
 
+    statistic = Negative
+
     def __init__(self, totals: Totals, model: NegativeBinomialModel) -> None:
         super().__init__(totals, model)
         self.spread = Spread(np.append(self.spread.place, self.spread.width), self.spread.width + 1)
 
-    def ask(self, beta: Floats) -> Ask:
-        """One total."""
-        return self._totals.ask(Negative.name, self.model, beta)
-
     def read(self, integers: list[int], beta: Floats) -> NewtonSums:
         """In reals; where the curvature is not that of a maximum, alpha takes a step of its own."""
-        sums = NewtonSums.of(integers, Negative(self._totals.final, beta, self._final).bits)
+        sums = super().read(integers, beta)
         matrix = self.spread.only(sums.information)
         size = np.sqrt(np.abs(np.diag(matrix)))
         if size.all() and np.linalg.eigvalsh(matrix / np.outer(size, size))[0] > _FLAT * matrix[-1, -1] / size[-1] ** 2:

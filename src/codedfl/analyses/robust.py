@@ -12,7 +12,7 @@ import numpy as np
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
 from codedfl.analyses.glm_errors import triangle
 from codedfl.analyses.inference import Inference, LeastSquaresFit
-from codedfl.analyses.linear import LinearTotal
+from codedfl.analyses.linear import LinearTotal, by_level_of
 from codedfl.contract.models import RobustModel
 from codedfl.errors import InvalidInput
 from codedfl.statistics.robust import Robust
@@ -108,7 +108,7 @@ def robust(totals: Totals, model: RobustModel) -> Generator[Ask, Any, Finding]:
     covariance = factor.get(model.errors, 1.0) * scale**2 * (change @ (inverse @ middle @ inverse) @ change.T)
     errors = f"{model.errors}, {count:.0f} clusters" if model.cluster else model.errors
     made = replace(plain, covariance=covariance, freedom=math.inf, fit=RobustFit(plain.fit, errors))
-    return InferenceFinding(model.name, model.kind, made)
+    return InferenceFinding(model.name, model.kind, by_level_of(totals.final, made))
 
 
 def units(linear: LinearTotal) -> tuple[Floats, float]:

@@ -14,6 +14,7 @@ from codedfl.analyses.analysis import Finding, Totals, analyse, register_analysi
 from codedfl.analyses.cells import Clipping, merge_rare, no_score
 from codedfl.analyses.inference import Inference
 from codedfl.analyses.kernel import conduct_kernel
+from codedfl.analyses.linear import by_level_of
 from codedfl.analyses.scoring import NumberScore, Score, ask_score
 from codedfl.contract.merging import Merged
 from codedfl.contract.study import NO_FEATURES, Study, SubModel
@@ -248,7 +249,9 @@ def refit(
     about = {"digest": study.digest().hex(), **({"model": wanted.name} if wanted.name else {})}
     model, no_model = _or_why_not(lambda: linear.model(wanted.regularisation, **about))
     found, no_inference = (
-        _or_why_not(lambda: linear.without_empty().ols(level=level)) if wanted.inference else (None, "")
+        _or_why_not(lambda: by_level_of(linear.study, linear.without_empty().ols(level=level)))
+        if wanted.inference
+        else (None, "")
     )
     score = None if model is None else linear.score(model.theta)
     return LinearFinding(wanted.name, names, model, no_model, score, found, no_inference)

@@ -67,6 +67,7 @@ class SurvivalFinding:
     """A curve per group, and whether they differ.
 
     chi_squared, freedom, p: of the log-rank test.
+    merged: times that the study lists and no curve has: rows of theirs count as ending at the next time that is left.
 
     Examples
     --------
@@ -78,12 +79,24 @@ class SurvivalFinding:
     chi_squared: float
     freedom: int
     p: float
+    merged: tuple[float, ...] = ()
+
+    def note(self) -> str:
+        """What became of times that no curve has; empty where each of them has its own."""
+        times = ", ".join(f"{one:g}" for one in self.merged)
+        return f"times merged into the next one, since too few rows end there: {times}" if times else ""
 
     def to_dict(self) -> JsonObject:
         """For JSON."""
         test = {"chi_squared": self.chi_squared, "freedom": self.freedom, "p": self.p}
         curves = [one.to_dict() for one in self.curves]
-        return {"name": self.name, "kind": SurvivalModel.kind, "log_rank": test, "curves": curves}
+        return {
+            "name": self.name,
+            "kind": SurvivalModel.kind,
+            "log_rank": test,
+            "merged": list(self.merged),
+            "curves": curves,
+        }
 
     def lines(self) -> list[str]:
         """A table per group, and the test."""
@@ -93,7 +106,8 @@ class SurvivalFinding:
             columns = (one.times, one.at_risk, one.events, one.share, one.standard_errors)
             for time, risk, events, share, error in zip(*columns, strict=True):
                 found.append(f"{time:>10.6g} {risk:>8d} {events:>8d} {share:>8.4f} {error:>8.4f}")
-        return [*found, f"log-rank test: chi^2 {self.chi_squared:.4f} on {self.freedom}, p {self.p:.4g}"]
+        found.append(f"log-rank test: chi^2 {self.chi_squared:.4f} on {self.freedom}, p {self.p:.4g}")
+        return [*found, *filter(None, [self.note()])]
 
 
 @register_analysis(SurvivalModel.kind)
@@ -116,7 +130,8 @@ def survival(totals: Totals, model: SurvivalModel) -> Generator[Ask, Any, Findin
     curves = tuple(
         Curve(level, times, at_risk[place, :-1], events[place, :-1]) for place, level in enumerate(column.levels)
     )
-    return SurvivalFinding(model.name, curves, *log_rank(at_risk[:, :-1], events[:, :-1]))
+    merged = tuple(one for one in model.times if one not in times)
+    return SurvivalFinding(model.name, curves, *log_rank(at_risk[:, :-1], events[:, :-1]), merged)
 
 
 def joined_intervals(totals: Totals, model: TimedModel) -> Generator[Ask, Any, tuple[Floats, Integers]]:

@@ -66,6 +66,8 @@ class Study:
     edition: counts the times that the same study is made again on newer rows.
     id: a column that tells rows apart, such as a patient's number. It never leaves the device and is no feature.
     formula: what the author wrote, such as "days ~ age * C(ward)"; for people: what counts is the list of columns.
+    constant_by: a category of which, in tables of linear models, every level has a constant of its own, in place of one
+        constant and differences from it, as ``C(ward) - 1`` means it; the fit is the same.
     complete_cases: whether rows with a gap in the target, or in a column that says nothing of gaps, are left out; gaps
         of a number that fewer than ``smallest_cell`` rows of a device have take the device's mean instead.
     site_effects: whether every device has a constant of its own: it subtracts its means from all columns before it
@@ -128,6 +130,7 @@ class Study:
     edition: int = 1
     id: str | None = None
     formula: str = ""
+    constant_by: str = ""
     complete_cases: bool = False
     site_effects: bool = False
     colluders: int = 1
@@ -337,9 +340,10 @@ class Study:
 
     def to_dict(self) -> JsonObject:
         """The whole meaning in plain values."""
-        apart = ("columns", "target", "models", "noise")
+        apart = ("columns", "target", "models", "noise", "constant_by")
         return {
             **{one.name: getattr(self, one.name) for one in fields(self) if one.name not in apart},
+            **({"constant_by": self.constant_by} if self.constant_by else {}),
             "columns": [one.to_dict() for one in self.columns],
             "target": self.target.to_dict(),
             "models": [one.to_dict() for one in self.models],

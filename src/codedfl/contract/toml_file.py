@@ -28,7 +28,10 @@ _MOST_FACTORS = 6
 
 # Section of the file -> key -> field of ``Study``; what is not said takes the field's default.
 SECTIONS: dict[str, dict[str, str]] = {
-    "": {name: name for name in ("name", "purpose", "edition", "id", "formula", "complete_cases", "site_effects")},
+    "": {
+        name: name
+        for name in ("name", "purpose", "edition", "id", "formula", "constant_by", "complete_cases", "site_effects")
+    },
     "features": {
         "kind": "features",
         "count": "n_features",
@@ -148,6 +151,9 @@ def _study(content: Unchecked) -> Study:
         else ()
     )
     noise = _noise(_section(content, "noise")) if "noise" in content else None
+    by = said.get("constant_by", "")
+    if by and not any(one.column.name == by and one.range is None and one.width for one in columns):
+        raise InvalidInput(f"constant_by must be a category that is in_model, got {by!r}")
     return Study(columns=columns, target=target, models=models, noise=noise, **said)
 
 

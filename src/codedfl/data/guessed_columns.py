@@ -110,9 +110,12 @@ def _unlearnable(values: Rows) -> str:
 
 
 def _mostly_numbers(values: Rows) -> bool:
-    """Whether a column of text is one of numbers in which some cells are none, such as "<5"."""
+    """Whether a column of text is one of numbers in which some cells are none, such as "<5".
+
+    Numbers alone that come as text are meant as names: a reader of tables would have made numbers of them.
+    """
     present = values[values != ""]
-    return bool(len(present)) and bool(np.isfinite(as_numbers(present)).mean() > _MOSTLY)
+    return bool(len(present)) and bool(_MOSTLY < np.isfinite(as_numbers(present)).mean() < 1)
 
 
 def _guess(name: str, values: Rows) -> tuple[Column, str | None]:

@@ -10,7 +10,7 @@ import json
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from codedfl.data.score import score_of
 from codedfl.errors import InvalidInput
 from codedfl.files import write_bytes
 from codedfl.typing import Floats
+
+if TYPE_CHECKING:
+    from codedfl.data.encoders import Encoder
 
 FORMAT = "codedfl-model-2"
 
@@ -103,19 +106,22 @@ class TrainedModel:
             ) from None
         return as_pipeline(self.theta, self.recipe)
 
-    def to_onnx(self) -> Any:
+    def to_onnx(self, encoder: Encoder | None = None) -> Any:
         """The model as an ``onnx.ModelProto``, in double precision (``pip install 'codedfl[onnx]'``).
 
         Its input X is a matrix of the columns in order, categories and marks of gaps as 0 and 1
         (``recipe.column_names``, also in its metadata; ``recipe.matrix`` makes it of a table). It clips as this model
         does. Outputs are ``label``, a class or a number, and ``scores``. The model must be linear in its features.
+
+        encoder: of whose embeddings the columns are. Then the file holds encoder and model, and its input is what the
+            encoder's model takes; of pictures X is bytes, rows x side x side x 3, resized and cropped already.
         """
         self._check_linear("to_onnx")
         try:
             from codedfl.data.onnx_export import as_onnx  # an extra
         except ImportError:
             raise InvalidInput("onnx must be installed for to_onnx: pip install 'codedfl[onnx]'") from None
-        return as_onnx(self.theta, self.recipe)
+        return as_onnx(self.theta, self.recipe, encoder)
 
     def _check_linear(self, method: str) -> None:
         if isinstance(self.recipe.labels, MeanLabels):

@@ -10,8 +10,9 @@ import json
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, checker, helper, numpy_helper
+from onnx import TensorProto, checker, compose, helper, numpy_helper
 
+from codedfl.data.encoders import Encoder, PictureEncoder
 from codedfl.data.features import LinearFeatures, PrincipalFourierFeatures, RandomFourierFeatures
 from codedfl.data.labels import ClassLabels
 from codedfl.data.recipe import Recipe
@@ -20,6 +21,7 @@ from codedfl.typing import Floats
 
 INPUT, LABEL, SCORES = "X", "label", "scores"
 _OPSET, _IR_VERSION = 17, 8
+_SCALED = "scaled"
 
 
 class _Graph:
@@ -42,9 +44,52 @@ class _Graph:
         self.value = name
 
 
-def as_onnx(theta: Floats, recipe: Recipe) -> Any:
+def as_onnx(theta: Floats, recipe: Recipe, encoder: Encoder | None = None) -> Any:
     """See ``TrainedModel.to_onnx``."""
+    if encoder is None:
+        return _as_onnx(theta, recipe, None, (_OPSET, _IR_VERSION))
+    if encoder.width != recipe.n_columns:
+        raise InvalidInput(f"encoder must give the {recipe.n_columns} columns of the model, got {encoder.width}")
+    body = encoder.onnx_model()
+    opset = next(one.version for one in body.opset_import if not one.domain)
+    head = _as_onnx(theta, recipe, encoder, (opset, body.ir_version))
+    body = compose.add_prefix(body, "encoder/")
+    whole = compose.merge_models(body, head, io_map=[(body.graph.output[0].name, INPUT)])
+    if isinstance(encoder, PictureEncoder):
+        first = _of_bytes(encoder, (opset, body.ir_version))
+        whole = compose.merge_models(first, whole, io_map=[(_SCALED, body.graph.input[0].name)])
+    helper.set_model_props(whole, {"encoder": encoder.digest()})
+    checker.check_model(whole)
+    return whole
+
+
+def _of_bytes(encoder: PictureEncoder, versions: tuple[int, int]) -> Any:
+    """Pictures as bytes of rows x side x side x 3 to what the encoder takes: scaled, and colours first."""
     graph = _Graph()
+    graph.then("Cast", to=TensorProto.FLOAT)
+    graph.then("Div", np.float32(255))
+    graph.then("Sub", np.array(encoder.mean, dtype=np.float32))
+    graph.then("Div", np.array(encoder.deviation, dtype=np.float32))
+    graph.then("Transpose", perm=[0, 3, 1, 2], output=_SCALED)
+    side = encoder.side
+    inputs = [helper.make_tensor_value_info(INPUT, TensorProto.UINT8, ["rows", side, side, 3])]
+    outputs = [helper.make_tensor_value_info(_SCALED, TensorProto.FLOAT, ["rows", 3, side, side])]
+    made = helper.make_graph(graph.nodes, "pictures", inputs, outputs, graph.constants)
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", versions[0])], ir_version=versions[1])
+    return compose.add_prefix(model, "bytes/", rename_inputs=False, rename_outputs=False)
+
+
+def _as_onnx(theta: Floats, recipe: Recipe, encoder: Encoder | None, versions: tuple[int, int]) -> Any:
+    graph = _Graph()
+    if encoder is not None:  # its outputs on its grid, as they were summed
+        graph.then("Cast", to=TensorProto.DOUBLE)
+        graph.then("Max", np.float64(encoder.low))
+        graph.then("Min", np.float64(encoder.high))
+        graph.then("Sub", np.float64(encoder.low))
+        graph.then("Div", np.float64(encoder.step))
+        graph.then("Round")
+        graph.then("Mul", np.float64(encoder.step))
+        graph.then("Add", np.float64(encoder.low))
     scaling = recipe.preprocessing
     graph.then("Sub", scaling.shift)
     graph.then("Div", np.where(scaling.scale > 0, scaling.scale, np.inf))  # a constant column becomes 0
@@ -67,19 +112,20 @@ def as_onnx(theta: Floats, recipe: Recipe) -> Any:
         graph.then("Add", np.array([(high + low) / 2]))
         graph.then("Reshape", np.array([-1], dtype=np.int64), output=LABEL)
         kind = TensorProto.DOUBLE
+    entry = TensorProto.DOUBLE if encoder is None else TensorProto.FLOAT
     model = helper.make_model(
         helper.make_graph(
             graph.nodes,
             "codedfl",
-            [helper.make_tensor_value_info(INPUT, TensorProto.DOUBLE, ["rows", recipe.n_columns])],
+            [helper.make_tensor_value_info(INPUT, entry, ["rows", recipe.n_columns])],
             [
                 helper.make_tensor_value_info(LABEL, kind, ["rows"]),
                 helper.make_tensor_value_info(SCORES, TensorProto.DOUBLE, ["rows", recipe.n_outputs]),
             ],
             graph.constants,
         ),
-        opset_imports=[helper.make_opsetid("", _OPSET)],
-        ir_version=_IR_VERSION,
+        opset_imports=[helper.make_opsetid("", versions[0])],
+        ir_version=versions[1],
         producer_name="codedfl",
     )
     helper.set_model_props(model, {"columns": json.dumps(recipe.column_names)})

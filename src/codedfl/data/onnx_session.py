@@ -30,14 +30,15 @@ def open_session(model: str, folder: Path | None = None) -> Any:
     options.log_severity_level = 4  # what is wrong is raised
     # Weights beside the file would not be in its hash: there is nothing in this folder.
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.devnull)
-    content = _content(model, folder)
+    content = model_content(model, folder)
     try:
         return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's have no base of their own
         raise InvalidInput(f"the encoder must be one whole ONNX file, got an error: {first_line(error)}") from None
 
 
-def _content(model: str, folder: Path | None) -> bytes:
+def model_content(model: str, folder: Path | None) -> bytes:
+    """The file of this hash; another content is refused."""
     path = _path(model, folder)
     content = path.read_bytes()
     found = hashlib.sha256(content).hexdigest()

@@ -173,6 +173,9 @@ def _survival(model: Unchecked) -> str:
         times, shares = ([row[key] for row in one["curve"]] for key in ("time", "share"))
         chart.steps([0.0, *times], [1.0, *shares], kinds[place % 3], str(one["group"]))
     about = f"log-rank test: chi² {test['chi_squared']:.4g} on {test['freedom']}, p {test['p']:.3g}"
+    merged = ", ".join(f"{one:g}" for one in model["merged"])
+    if merged:
+        about += f". Times merged into the next one, since too few rows end there: {merged}"
     return f"<h2>{escape(model['name'])}: survival</h2><p>{about}</p>" + _figures([("Kaplan and Meier", chart)])
 
 

@@ -13,8 +13,8 @@ from codedfl.contract.models.cox import CoxModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
-from codedfl.exact.scales import HEADROOM
 from codedfl.exact.portable import portable_exp
+from codedfl.exact.scales import HEADROOM
 from codedfl.statistics.newton import (
     LEAST_BITS,
     ROOM,

@@ -18,7 +18,7 @@ from codedfl.contract.study import Study, StudyColumn
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
 from codedfl.exact.scales import HEADROOM
-from codedfl.statistics.families import family_of, target_values
+from codedfl.statistics.families import Family, family_of, target_values
 from codedfl.statistics.statistic import Statistic, register_statistic
 from codedfl.typing import Floats, Integers, Wholes
 
@@ -77,7 +77,7 @@ class Newton(Statistic):
     @classmethod
     def leaves(cls, study: Study) -> str:
         """For each model that is fitted in iterations."""
-        models = [one for one in study.models if isinstance(one, GlmModel)]
+        models = [one for one in study.models if isinstance(one, GlmModel) and cls.name in one.statistics]
         each = "; ".join(f"{one.name}, linear predictor up to {one.bound:g}" for one in models)
         return (
             "sums of the columns and of their products, weighted by what the model predicts, and its likelihood, for at"
@@ -103,8 +103,18 @@ class Newton(Statistic):
     @cached_property
     def _largest(self) -> int:
         """A bound on the sum of any term."""
-        most = family_of(self.study, self.model).most(self._glm.bound)
+        most = self.family.most(self._glm.bound)
         return int(np.ceil(self.study.max_rows * most * max(self.most_weight, 1.0)))
+
+    @property
+    def family(self) -> Family:
+        """What is predicted follows it."""
+        return family_of(self.study, self.model)
+
+    def outcome(self, codes: Integers, target: Integers) -> Floats:
+        """What is predicted."""
+        del codes
+        return target_values(self.study, target)
 
     @property
     def most_weight(self) -> float:
@@ -128,12 +138,8 @@ class Newton(Statistic):
 
     def terms(self, codes: Integers, target: Integers) -> Floats:
         """n x length numbers: what each row adds, before it is rounded."""
-        X, weight, y = (
-            scaled_design(self.study, self._glm, codes),
-            self.weight(codes),
-            target_values(self.study, target),
-        )
-        likelihood, best, residual, curvature = family_of(self.study, self.model).terms(y, self.predictor(codes))
+        X, weight, y = scaled_design(self.study, self._glm, codes), self.weight(codes), self.outcome(codes, target)
+        likelihood, best, residual, curvature = self.family.terms(y, self.predictor(codes))
         first, second = np.triu_indices(X.shape[1])
         weighted = (weight * curvature)[:, None] * X
         sums = np.stack((weight, weight * likelihood, weight * best), axis=1)

@@ -65,7 +65,7 @@ def fetch(
 ) -> None:
     """Make sure the files of a data set are on this machine, and check their hashes.
 
-    NAME is digits, digits-shifted, mnist or fashion-mnist.
+    NAME is digits, digits-shifted, mnist, fashion-mnist or cifar-10.
 
     Looks in --data-dir, in the folder CODEDFL_DATA names and in the cache, then tries the public mirror.
     """

@@ -14,6 +14,7 @@ from rich.text import Text
 from codedfl.cli import options as common
 from codedfl.cli.exit_codes import INTERRUPTED
 from codedfl.cli.screen import Screen, make_folder, table
+from codedfl.data.encoders import load_encoder
 from codedfl.errors import InvalidInput
 from codedfl.report.text import number
 from codedfl.typing import Progress
@@ -24,24 +25,29 @@ from codedfl_lab.comparing.results import Claim, Goal, Results, Took
 from codedfl_lab.report.arithmetic_page import arithmetic_headline, arithmetic_table, write_arithmetic_report
 from codedfl_lab.report.beyond_page import GOALS, PEER_HEADS, goal_words, peer_lines, price_words, scaling_lines
 from codedfl_lab.report.files import write_beyond_report, write_report
+from codedfl_lab.report.frozen_page import HEADINGS as FROZEN_HEADINGS
+from codedfl_lab.report.frozen_page import frozen_cells, verdicts, write_frozen_report
 from codedfl_lab.report.html import headline
 from codedfl_lab.report.noise_page import HEADINGS, noise_cells, write_noise_report
 from codedfl_lab.report.rows import dataset_name, span
 from codedfl_lab.report.tables import comparison_table
 from codedfl_lab.reproduce.arithmetic import SMALL, ArithmeticResults, reproduce_arithmetic
 from codedfl_lab.reproduce.beyond import reproduce_beyond
+from codedfl_lab.reproduce.frozen import FrozenResults
+from codedfl_lab.reproduce.frozen_data import frozen_on_cifar
 from codedfl_lab.reproduce.noise import FEATURES, NoiseResults, reproduce_noise
 from codedfl_lab.reproduce.reproduce import reproduce
 from codedfl_lab.reproduce.scope import Scope
 
-Found = Results | ArithmeticResults | NoiseResults
+Found = Results | ArithmeticResults | NoiseResults | FrozenResults
 
 ALL = "all"
 ARITHMETIC = "arithmetic"
 BEYOND = "beyond"
 NOISE = "noise"
+FROZEN = "frozen"
 SEEDS = 5
-NAMES = [*EXPERIMENTS, ALL, ARITHMETIC, BEYOND, NOISE]
+NAMES = [*EXPERIMENTS, ALL, ARITHMETIC, BEYOND, NOISE, FROZEN]
 NOISE_SEEDS = 3
 DRAWS = 100
 QUICK_SEEDS = 1
@@ -68,6 +74,10 @@ def reproduce_paper(
         ),
     ] = False,
     data_dir: common.DataDir = None,
+    encoder: Annotated[
+        Path | None,
+        common.in_data(metavar="FILE", help="Of frozen: an encoder's file (codedfl data encoder efficientnet-lite0)."),
+    ] = None,
     out: Annotated[Path, common.in_output(metavar="DIR", help="Each data set gets a folder in it.")] = Path("results"),
     json: common.Json = None,
 ) -> None:
@@ -75,15 +85,22 @@ def reproduce_paper(
 
     NAME is mnist (Figure 1a), fashion-mnist (Figure 1b), all (both); arithmetic: the paper's own fixed-point system
     beside ours, Propositions 1 to 3 one by one; beyond: coded keys, Krylov solvers, the one-shot floor and large
-    fleets; or noise: accuracy against epsilon, membership tests and an audit.
+    fleets; noise: accuracy against epsilon, membership tests and an audit; or frozen: heads on frozen features of
+    CIFAR-10 beside FedAvg, FedProx and Scaffold, where --encoder names the encoder.
 
     Writes results.json, traces.csv, the figure and a report to DIR/NAME. Takes some minutes per data set; Ctrl-C keeps
     the data sets that were finished.
     """
     screen = Screen(json)
-    for option, value, unread in (("--seeds", seeds, (ARITHMETIC,)), ("--draws", draws, (ARITHMETIC, NOISE))):
+    for option, value, unread in (
+        ("--seeds", seeds, (ARITHMETIC,)),
+        ("--draws", draws, (ARITHMETIC, NOISE)),
+        ("--encoder", encoder, tuple(one for one in NAMES if one != FROZEN)),
+    ):
         if value is not None and name in unread:
             raise InvalidInput(f"{option} must be left out with {name}, which does not read it, got {value}")
+    if name == FROZEN and encoder is None:
+        raise InvalidInput("--encoder must name an encoder's file: codedfl data encoder efficientnet-lite0 makes one")
     make_folder("--out", out if name == ALL else out / name)
     usual = NOISE_SEEDS if name == NOISE else SEEDS
     scope = Scope(
@@ -103,14 +120,18 @@ def reproduce_paper(
                 def say(what: str, part: float, one: str = one) -> None:
                     bar.update(task, description=f"{one}, {what}", completed=part)  # noqa: B023 (used at once)
 
-                results = _study(screen, one, scope, quick, say)
+                results = (
+                    _study(screen, one, scope, quick, say)
+                    if encoder is None
+                    else frozen_on_cifar(load_encoder(encoder), scope, quick, say)
+                )
         except KeyboardInterrupt:
             kept = ", ".join(str(out / each.name) for each in finished)
             screen.remark(f"interrupted at {one}: {f'kept {kept}' if finished else 'nothing was finished'}")
             raise typer.Exit(INTERRUPTED) from None
         _show(screen, results, out / one)
         finished.append(results)
-    if quick and name not in (ARITHMETIC, NOISE):
+    if quick and name not in (ARITHMETIC, NOISE, FROZEN):
         screen.remark(
             "note: a quick look on fewer features and rows: no headline can be reached; the paper's claims are about"
             " the whole"
@@ -137,6 +158,11 @@ def _show(screen: Screen, results: Found, folder: Path) -> None:
         write_arithmetic_report(folder, results)
         screen.show(arithmetic_table(results.rows))
         _show_claims(screen, results.claims, arithmetic_headline(results))
+    elif isinstance(results, FrozenResults):
+        write_frozen_report(folder, results)
+        _show_lines(screen, FROZEN_HEADINGS[:10], [cells[:10] for cells in frozen_cells(results.rows)], left=3)
+        for sentence in verdicts(results):
+            screen.sentence(sentence)
     elif isinstance(results, NoiseResults):
         write_noise_report(folder, results)
         _show_lines(screen, HEADINGS, noise_cells(results.rows))

@@ -8,6 +8,7 @@ from pathlib import Path
 from codedfl.data.dataset import Dataset
 from codedfl.errors import InvalidInput
 from codedfl.typing import FileProgress
+from codedfl_lab.datasets.cifar import CIFAR_10
 from codedfl_lab.datasets.digits import DIGITS
 from codedfl_lab.datasets.fetch import fetch_files
 from codedfl_lab.datasets.idx import FASHION_MNIST, MNIST
@@ -22,7 +23,9 @@ __all__ = [
     "load",
 ]
 
-NAMED: dict[str, NamedDataset] = {entry.name: entry for entry in (DIGITS, SHIFTED_DIGITS, MNIST, FASHION_MNIST)}
+NAMED: dict[str, NamedDataset] = {
+    entry.name: entry for entry in (DIGITS, SHIFTED_DIGITS, MNIST, FASHION_MNIST, CIFAR_10)
+}
 
 
 def load(
@@ -33,7 +36,7 @@ def load(
     progress: FileProgress | None = None,
     use_network: bool = True,
 ) -> Dataset:
-    """Load a named data set ("digits", "digits-shifted", "mnist", "fashion-mnist") or a file of `codedfl.data.tables`.
+    """Load a named data set (a name of ``NAMED``) or a file of `codedfl.data.tables`.
 
     data_dir, progress, use_network: for named ones; their files are fetched if they are not on this machine,
         see `fetch_dataset`.
@@ -60,5 +63,7 @@ def fetch_dataset(
     """
     if name not in NAMED:
         raise InvalidInput(f"data set must be one of {', '.join(NAMED)}, got {name!r}")
-    source = NAMED[name].source
+    source, archive = NAMED[name].source, NAMED[name].archive
+    if archive is not None:
+        return archive(None if data_dir is None else Path(data_dir), progress, use_network)
     return {} if source is None else fetch_files(source, data_dir, progress, use_network)

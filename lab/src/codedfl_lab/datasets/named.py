@@ -14,7 +14,8 @@ class NamedDataset:
     """A data set that can be asked for by name; `codedfl_lab.datasets` holds the list.
 
     load: takes the user's folder (or None), a progress callback (or None) and whether it may download.
-    source: the files it needs, None when it needs none (then there is nothing to fetch).
+    source: the files it needs, None when it needs none.
+    archive: in their place the way to one archive, called as ``load``; the archive's path by its name.
     """
 
     name: str
@@ -22,3 +23,4 @@ class NamedDataset:
     licence: str
     load: Callable[[Path | None, FileProgress | None, bool], Dataset]
     source: Source | None = None
+    archive: Callable[[Path | None, FileProgress | None, bool], dict[str, Path]] | None = None

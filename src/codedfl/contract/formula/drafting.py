@@ -12,7 +12,7 @@ import tomli_w
 
 from codedfl.contract.formula.calls import CATEGORIES, Call, call_of
 from codedfl.contract.formula.parser import parse_formula
-from codedfl.contract.formula.terms import expand, offset_name, ten_to
+from codedfl.contract.formula.terms import constant_by, expand, offset_name, part_of, ten_to
 from codedfl.contract.models import MODELS
 from codedfl.contract.study import Study, factors_of
 from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn
@@ -25,6 +25,7 @@ from codedfl.typing import Json, Rows
 
 _LEAST_REACH = 500
 _MOST_TIMES = 24
+_NICE = (1, 1.5, 2, 3, 5, 7, 10)
 _FROM_TABLE_ONE = (
     "one table has drafted it wide: draft from Table 1, whose ranges fit (codedfl study describe, then study new --from"
     " with --formula)"
@@ -52,6 +53,8 @@ def formula_objection(study: Study) -> str:
     wanted = expand(study.formula, listed, study.target.name)
     if (function := parse_formula(study.formula).response.function) != getattr(study.target, "function", ""):
         return f"function of the target must be {function!r}, as in the formula: {study.formula[:60]}"
+    if (by := constant_by(study.formula, listed)) != study.constant_by:
+        return f"constant_by must be {by!r}, as in the formula: {study.formula[:60]}"
     named = {one.column.name for one in wanted}
     # What is beside the model and not in the formula is a cluster, an offset, weights, an event: a [[model]] names it.
     given = tuple(one for one in study.columns if one.column.in_model or one.column.name in named)
@@ -122,27 +125,31 @@ def draft_with_formula(
     head, _, tail = text.partition("\n[target]")
     said = tomli_w.dumps({"formula": formula}).strip()
     head = head.replace("\nedition = ", f"\n{said}  # the columns below are made of it\nedition = ", 1)
+    if by := constant_by(formula, parse_study(text).columns):
+        line = f"constant_by = {_said(by)}  # each of its levels has a constant in tables of linear models"
+        head = head.replace("\nedition = ", f"\n{line}\nedition = ", 1)
     columns = "\n".join(_listed(one) for one in expanded if factors_of(one))
     inside = [one.column.name for one in expanded if one.column.in_model]
     tail = re.sub(r"(?m)^# columns = \[.*\]$", lambda _: f"# columns = {_said(list(inside))}", tail)
     text = f"{head}\n{columns}\n[target]{tail}"
-    if further := _further(formula, text, inside):
+    longest = np.zeros(0) if table is None else as_numbers(table.column(target))
+    if further := _further(formula, text, inside, longest):
         text += further
         parse_study(text, "the drafted study")  # an event must be 0 or 1, a rate needs a count
     return text
 
 
-def _further(formula: str, text: str, inside: list[str]) -> str:
-    """The model that an offset or ``Surv`` asks for: the study's own is linear and has neither."""
+def _further(formula: str, text: str, inside: list[str], seen: Rows) -> str:
+    """The model that an offset or ``Surv`` asks for: the study's own is linear and has neither.
+
+    seen: times of a sample, whose longest says how far the grid goes, to its order of magnitude; else the range does.
+    """
     parsed, study = parse_formula(formula), parse_study(text)
     response = parsed.response
     said: dict[str, Json] = {"name": f"{response.name} by formula", "kind": "poisson", "columns": list(inside)}
     if response.event:
         assert isinstance(study.target, NumberTarget)
-        (low, high), step = study.target.grid.range, study.target.grid.step
-        every = step * math.ceil((high - low) / step / _MOST_TIMES)
-        times = [float(f"{low + every * place:.12g}") for place in range(1, int((high - low) / every + 1e-9) + 1)]
-        said |= {"kind": "cox", "event": response.event, "times": list(times)}
+        said |= {"kind": "cox", "event": response.event, "times": list(_times(study.target, seen))}
         said |= {key: value for key, value in (("entry", response.entry), ("strata", parsed.strata)) if value}
         if "cox" not in MODELS:
             groups = [one for one in study.columns if one.column.name in inside]
@@ -159,13 +166,27 @@ def _further(formula: str, text: str, inside: list[str]) -> str:
     return f"\n{why}\n{grid}[[model]]\n" + "".join(f"{key} = {_said(value)}\n" for key, value in said.items())
 
 
+def _times(target: NumberTarget, seen: Rows) -> list[float]:
+    """Equal distances, in whole steps, to a number of ``_NICE`` beyond the longest time of a sample."""
+    (low, high), step = target.grid.range, target.grid.step
+    longest = float(np.max(seen[np.isfinite(seen)], initial=low))
+    if longest > low:
+        power = 10.0 ** math.floor(math.log10(longest - low))
+        high = min(high, low + next(one for one in _NICE if one * power >= longest - low) * power)
+    every = step * math.ceil((high - low) / step / _MOST_TIMES)
+    return [float(f"{low + every * place:.12g}") for place in range(1, int((high - low) / every + 1e-9) + 1)]
+
+
 def _above_zero(text: str, formula: str, names: list[str]) -> str:
     """The text with ranges that begin above 0 where the formula takes a logarithm of the column itself."""
     for call in _calls(formula):
-        if re.search(r"\blog(2|10)?\(", call.text) and call.column in names:
-            step = parse_study(text).columns[names.index(call.column)].step
+        column = parse_study(text).columns[names.index(call.column)]
+        if column.range is None or column.range[0] != 0 or column.step == column.range[1]:
+            continue
+        factors = (factor for _, factor in part_of(call, {call.column: column}).columns)
+        if any(one.function in ("log", "log2", "log10") and not one.minus and one.per > 0 for one in factors):
             begin = re.escape(_head(call.column)) + r"kind = \"number\"\nrange = \["
-            text = re.sub(f"({begin})0\\.0", rf"\g<1>{step!r}", text)
+            text = re.sub(f"({begin})0\\.0", rf"\g<1>{column.step!r}", text)
     return text
 
 

@@ -53,6 +53,7 @@ class Formula:
 
     terms: the factors of each term, as text; the constant is none of them.
     offset: what ``offset(...)`` holds, as text. strata: the column of ``strata(...)``. "" where there is none.
+    constant: false where ``0 +`` or ``- 1`` take it away.
 
     Examples
     --------
@@ -66,6 +67,7 @@ class Formula:
     terms: tuple[tuple[str, ...], ...]
     offset: str = ""
     strata: str = ""
+    constant: bool = True
 
 
 def parse_formula(formula: str) -> Formula:
@@ -77,11 +79,6 @@ def parse_formula(formula: str) -> Formula:
     """
     spelt = _as_python(formula)
     left, right = _read(spelt, formula)
-    if ["1"] not in right:
-        raise InvalidInput(
-            "the formula must keep its constant, got one without: leave out '0 +' and '- 1'; of a category the constant"
-            " is the mean of its first level, and others are it plus their coefficient"
-        )
     terms = [term for term in right if term != ["1"]]
     offsets = [term for term in terms if any(text.startswith("offset(") for text in term)]
     strata = [term for term in terms if any(text.startswith("strata(") for text in term)]
@@ -95,7 +92,7 @@ def parse_formula(formula: str) -> Formula:
     if not plain:
         raise InvalidInput(f"the formula must have a column beside its constant, got {formula[:60]!r}")
     inside = offsets[0][0].removeprefix("offset(").removesuffix(")") if offsets else ""
-    return Formula(response, plain, inside, column_of(strata[0][0]) if strata else "")
+    return Formula(response, plain, inside, column_of(strata[0][0]) if strata else "", ["1"] in right)
 
 
 def _as_python(formula: str) -> str:

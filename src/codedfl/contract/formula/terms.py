@@ -75,6 +75,7 @@ with numbers of your own
         raise InvalidInput(
             f"the formula must begin with the target, '{target} ~', got {parsed.response.name[:60]!r} before '~'"
         )
+    constant_by(formula, columns)
     known = {one.column.name: one for one in columns}
     calls = {text: call_of(text) for term in parsed.terms for text in term}
     known = _referred(calls.values(), known)
@@ -122,6 +123,31 @@ def offset_name(formula: str, columns: tuple[StudyColumn, ...]) -> str:
     """
     offset = parse_formula(formula).offset
     return part_of(call_of(offset), {one.column.name: one for one in columns}).columns[0][0] if offset else ""
+
+
+def constant_by(formula: str, columns: tuple[StudyColumn, ...]) -> str:
+    """The category whose levels have the constants where a formula takes the one away: its first; "" where it does not.
+
+    Examples
+    --------
+    >>> from codedfl.contract.formula.terms import constant_by
+    >>> from codedfl.contract.study_columns import StudyColumn
+    >>> from codedfl.data.columns import CategoryColumn
+    >>> constant_by("days ~ C(ward) - 1", (StudyColumn(CategoryColumn("ward", ("a", "b"))),))
+    'ward'
+    """
+    parsed = parse_formula(formula)
+    if parsed.constant:
+        return ""
+    known = {one.column.name: one for one in columns}
+    parts = [part_of(call_of(term[0]), known) for term in parsed.terms if len(term) == 1]
+    found = [one.plain for one in parts if one.plain and isinstance(known[one.plain].column, CategoryColumn)]
+    if not found:
+        raise InvalidInput(
+            "the formula must keep its constant unless a category has one for each level, got one without: leave out"
+            " '0 +' and '- 1'"
+        )
+    return found[0]
 
 
 def _unknown(name: str, known: Known) -> InvalidInput:

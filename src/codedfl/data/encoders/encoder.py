@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from codedfl.checks import check_at_least, check_positive
 from codedfl.data.canonical import canonical_digest
-from codedfl.data.onnx_session import open_session, run_session
+from codedfl.data.onnx_session import model_content, open_session, run_session
 from codedfl.errors import InvalidInput
 from codedfl.typing import JsonObject
 
@@ -108,6 +108,12 @@ class Encoder:
     @cached_property
     def _session(self) -> Any:
         return open_session(self.model, self.__dict__.get("_folder"))
+
+    def onnx_model(self) -> Any:
+        """The ONNX file as an ``onnx.ModelProto``, its hash checked."""
+        from onnx import load_model_from_string  # an extra
+
+        return load_model_from_string(model_content(self.model, self.__dict__.get("_folder")))
 
     def beside(self, folder: Path) -> Encoder:
         """The same encoder, whose ONNX file is looked for in this folder first."""
