@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run test check coverage contract statistics referee bench reproduce federation federation-restart fleet survival faults liars fuzz attacks audit lock \
+.PHONY: run test check coverage contract statistics referee bench reproduce federation federation-restart fleet survival faults liars fuzz audit lock \
 	docs browser dist installs hospitals hospital-trial house nightly clean
 
 $(VENV)/.installed: pyproject.toml lab/pyproject.toml constraints.txt src/codedfl/version.py
@@ -47,8 +47,6 @@ bench: $(VENV)/.installed
 	$(BIN)/python -m experiments.bench
 	$(BIN)/python -m experiments.bench_broker
 	$(BIN)/python -m experiments.secure_sums
-	$(BIN)/python -m experiments.memory
-	$(BIN)/python -m experiments.spare_answers
 
 # Most of it is linear algebra in one process: let BLAS have every core.
 reproduce: $(VENV)/.installed
@@ -77,9 +75,6 @@ liars: $(VENV)/.installed
 fuzz: $(VENV)/.installed
 	CODEDFL_FUZZ_INPUTS=100000 $(BIN)/python -m pytest -n 2 tests/fuzz
 
-# Every attack on every scheme, on MNIST: results.json with the scores, and the README's picture.
-attacks: $(VENV)/.installed
-	$(BIN)/python -m experiments.attacks --dataset mnist --out results/attacks
 
 # Licences need no network; vulnerabilities are looked up where pip-audit can be had and reach its service.
 audit: $(VENV)/.installed
@@ -136,7 +131,7 @@ dist: $(VENV)/.installed
 installs: $(VENV)/.installed
 	$(BIN)/python -m experiments.installs
 
-nightly: test coverage browser dist installs hospitals federation-restart fleet survival faults liars fuzz attacks audit bench reproduce
+nightly: test coverage browser dist installs hospitals federation-restart fleet survival faults liars fuzz audit bench reproduce
 	$(BIN)/python -m pytest -n 2 -m nightly tests/run tests/study tests/spec
 
 clean:

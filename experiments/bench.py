@@ -43,10 +43,9 @@ from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
-from codedfl.crypto import pads
-from codedfl.exact import kernels
-from codedfl.exact.ring import Ring
-from codedfl.typing import Planes
+from codedfl_lab.primes import kernels, pads
+from codedfl_lab.primes.planes import Planes
+from codedfl_lab.primes.ring import Ring
 
 DEVICES = 25  # and alpha: the paper's D, at full replication
 FEATURES = 2000

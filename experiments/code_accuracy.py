@@ -4,7 +4,7 @@ Two codes, the same survivor sets of D - alpha + 1 devices:
 
 * Tandon's random real code, which the paper takes. Its B is rounded to the paper's datatype Q<48,24>, the least
   squares decoding vector is solved for that rounded B (what the devices really use), then rounded as well.
-* The circulant code of ``codedfl.code.gradient_code`` modulo the ring's primes, checked in integers.
+* The circulant code of ``codedfl_lab.code.gradient_code`` modulo the ring's primes, checked in integers.
 
 The error of a draw is the largest entry of |a B - 1|: the share by which one device's gradient is counted too much or
 too little. Coefficients that do not fit the datatype at all are counted as refused and have no error.
@@ -33,10 +33,10 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from codedfl.code.gradient_code import GradientCode
 from codedfl.errors import InvalidInput
-from codedfl.exact.ring import Ring
+from codedfl_lab.code.gradient_code import GradientCode
 from codedfl_lab.paper import PaperFixedPoint, TandonCode
+from codedfl_lab.primes.ring import Ring
 
 DEVICES = (5, 10, 15, 25, 40, 60, 80, 100, 120, 150, 200)
 # 23/25 is the paper's best alpha on MNIST.

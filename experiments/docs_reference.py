@@ -32,7 +32,7 @@ from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn
 from codedfl.data.tables import as_raw_table
 from codedfl.files import write_text
 from codedfl.privacy.budget import Budget
-from codedfl.run import event_log
+from codedfl.report import event_log
 from codedfl_lab.comparing import results
 from codedfl_lab.fleet import fleet
 

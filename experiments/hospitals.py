@@ -39,9 +39,9 @@ from codedfl.contract.policy import Policy
 from codedfl.contract.study import NumberTarget, Study
 from codedfl.contract.toml_file import parse_study
 from codedfl.data.tables import RawTable, as_raw_table
-from codedfl.protocol.server_events import Answered
-from codedfl.run.event_log import EVENTS_FILE, Finished, Uploaded
+from codedfl.report.event_log import EVENTS_FILE, Finished
 from codedfl.run.rehearsal import Rehearsal, Rehearsed, made_up_roster, read_folder, rehearse
+from codedfl.sum.events import Replied, UploadTaken
 from codedfl.typing import Floats
 from codedfl_lab.costs.timing import fleet_timing
 from codedfl_lab.fleet.fleet import Fleet
@@ -240,7 +240,7 @@ def _bytes_told(log: str) -> tuple[int, int]:
     sent: dict[str, int] = {}
     in_all = 0
     for event in map(json.loads, log.splitlines()):
-        if event["event"] in (Uploaded.event, Answered.event):
+        if event["event"] in (UploadTaken.event, Replied.event):
             sent[event["device"]] = sent.get(event["device"], 0) + event["bytes"]
         elif event["event"] == Finished.event:
             in_all = event["received"] + event["sent"]

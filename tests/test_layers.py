@@ -107,7 +107,7 @@ def imports(name: str) -> Iterator[tuple[str, int]]:
                 here = name.split(".")
                 kept = here[: len(here) - node.level + package]
                 base = ".".join([*kept, base] if base else kept)
-            # "from codedfl import pads" imports a module; "from codedfl.crypto.pads import expand" a name of one.
+            # "from codedfl import pads" imports a module; "from codedfl_lab.primes.pads import expand" a name of one.
             for alias in node.names:
                 full = f"{base}.{alias.name}"
                 yield (full if full in modules() else base), node.lineno
@@ -200,7 +200,7 @@ def test_pickle_is_used_nowhere():
 
 
 def test_the_reader_sees_all_forms_of_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    source = "import os.path\nfrom codedfl.crypto import pads\nfrom codedfl.exact.ring import Ring\n"
+    source = "import os.path\nfrom codedfl.crypto import pads\nfrom codedfl_lab.primes.ring import Ring\n"
     source += "from . import epoch\nfrom ..errors import InvalidInput\ndef f():\n    import time\n"
     file = tmp_path / "example.py"
     file.write_text(source)
@@ -208,8 +208,8 @@ def test_the_reader_sees_all_forms_of_imports(tmp_path: Path, monkeypatch: pytes
     seen = {target for target, _ in imports("codedfl.protocol.example")}
     assert seen == {
         "os.path",
-        "codedfl.crypto.pads",
-        "codedfl.exact.ring",
+        "codedfl_lab.primes.pads",
+        "codedfl_lab.primes.ring",
         "codedfl.protocol.epoch",
         "codedfl.errors",
         "time",

@@ -24,7 +24,7 @@ from codedfl.run.rehearsal import dealt_out
 HEAVY = ("scipy", "sklearn", "matplotlib", "pandas", "pyarrow", "ray", "onnxruntime")
 NOT_OURS_TO_RUN = (
     *("numba", "codedfl_lab", "codedfl.run", "codedfl.estimators", "codedfl.report"),
-    *("codedfl.engines.mqtt_server", "codedfl.sum.session", "codedfl.protocol"),
+    *("codedfl.engines.mqtt_server", "codedfl.sum.session"),
 )
 MOST_MEGABYTES = 140
 MOST_TIMES_AS_LONG = 1.5

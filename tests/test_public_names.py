@@ -13,12 +13,12 @@ import pytest
 import codedfl
 import codedfl.flower
 import codedfl_lab
-from codedfl.protocol.schemes.descriptor import CodedScheme, Scheme
 from codedfl.solve.solver import Solver
 from codedfl.version import __version__
 from codedfl_lab.comparing.comparison import compare
 from codedfl_lab.fleet.latency import LatencyModel
 from codedfl_lab.planning.planner import plan
+from codedfl_lab.schemes.descriptor import CodedScheme, Scheme
 from wording import exactly
 
 ROOT = Path(__file__).parents[1]

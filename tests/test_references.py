@@ -47,5 +47,5 @@ def test_what_is_named_is_there(file: Path):
 
 
 def test_what_is_not_there_is_found():
-    text = "see ``codedfl.solvers.Nesterov``, ``codedfl.exact.ring.Ring`` and tests/test_nothing.py, tests/oracle.py"
+    text = "see ``codedfl.solvers.Nesterov``, ``codedfl.sum.layout.Layout`` and tests/test_nothing.py, tests/oracle.py"
     assert stale(text) == {"codedfl.solvers.Nesterov", "tests/test_nothing.py"}

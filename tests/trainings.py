@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -14,12 +15,18 @@ from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.solver import Solver
 from codedfl.sum.asking import Engine
 from codedfl.sum.device import Device, InMemory
-from codedfl.typing import Floats
+from codedfl.typing import Floats, RandomBytes
 from codedfl_lab.parties.making import Parties, Roster
 from codedfl_lab.parties.statistic import RowsStatistic
 from codedfl_lab.schemes.descriptor import CodedScheme
 from codedfl_lab.training.in_process import PATIENCE, SERVER, simulated_identity
 from codedfl_lab.training.train import train
+
+
+def repeatable(seed: int | str) -> RandomBytes:
+    """A source of "secrets" that is the same in every run of the tests."""
+    return random.Random(seed).randbytes
+
 
 MakeEngine = Callable[[dict[str, Callable[[bytes], bytes]]], Engine]
 

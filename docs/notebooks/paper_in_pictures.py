@@ -8,7 +8,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 
-from codedfl import CodedKeys, CodedPadded, RoleKeys
+from codedfl_lab import CodedKeys, CodedPadded, RoleKeys
 from codedfl_lab import Conditions, Conventional, Fleet, FleetLatency
 from codedfl_lab.comparing.paper import FEATURES
 from codedfl_lab.costs.times import Draws, WorkShape, epoch_end_times

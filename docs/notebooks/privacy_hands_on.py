@@ -7,7 +7,9 @@
 import matplotlib.pyplot as plt
 import numpy as np
 
-from codedfl import CodedKeys, CodedPadded, RoleKeys, make_problem
+from codedfl import make_problem
+
+from codedfl_lab import CodedKeys, CodedPadded, RoleKeys
 from codedfl.protocol.messages import Message
 from codedfl.run.in_process import run_in_process
 from codedfl.run.parties import make_parties

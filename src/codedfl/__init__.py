@@ -2,7 +2,7 @@
 
 The server reads exact sums over whole groups of devices and nothing smaller, and the fastest replies are enough. No
 device sees another's data. DESIGN.md draws the data flow; the names below follow it. Each is imported when it is first
-used: on a node, ``import codedfl`` loads neither planner nor simulator.
+used. The paper's gradient codes, fleets and simulations are ``codedfl_lab``'s.
 """
 
 from itertools import chain
@@ -12,8 +12,6 @@ from codedfl.on_demand import names_on_demand
 from codedfl.version import __version__
 
 if TYPE_CHECKING:  # each under its own name, which makes it public
-    from codedfl.code.gradient_code import GradientCode as GradientCode
-    from codedfl.code.gradient_code import GroupedCode as GroupedCode
     from codedfl.contract.study import Study as Study
     from codedfl.contract.toml_file import load_study as load_study
     from codedfl.crypto.sealed import Identity as Identity
@@ -37,23 +35,7 @@ if TYPE_CHECKING:  # each under its own name, which makes it public
     from codedfl.estimators.ridge import CodedRidgeClassifier as CodedRidgeClassifier
     from codedfl.estimators.ridge_path import CodedRidgeClassifierCV as CodedRidgeClassifierCV
     from codedfl.estimators.ridge_path import CodedRidgeCV as CodedRidgeCV
-    from codedfl.exact.fixed_point import FixedPoint as FixedPoint
-    from codedfl.exact.ring import Ring as Ring
     from codedfl.exact.scales import Bounds as Bounds
-    from codedfl.protocol.agreement import Agreement as Agreement
-    from codedfl.protocol.agreement import Parameters as Parameters
-    from codedfl.protocol.device import Device as Device
-    from codedfl.protocol.schemes.coded_keys import CodedKeys as CodedKeys
-    from codedfl.protocol.schemes.coded_keys import OneShot as OneShot
-    from codedfl.protocol.schemes.coded_padded import CodedPadded as CodedPadded
-    from codedfl.protocol.schemes.descriptor import CodedScheme as CodedScheme
-    from codedfl.protocol.schemes.descriptor import Scheme as Scheme
-    from codedfl.protocol.schemes.registry import register_scheme as register_scheme
-    from codedfl.protocol.schemes.role_keys import RoleKeys as RoleKeys
-    from codedfl.protocol.schemes.role_keys import RoleSums as RoleSums
-    from codedfl.protocol.server import Server as Server
-    from codedfl.run.in_process import run_in_process as run_in_process
-    from codedfl.run.parties import make_parties as make_parties
     from codedfl.solve.closed_form import ClosedForm as ClosedForm
     from codedfl.solve.descent import GradientDescent as GradientDescent
     from codedfl.solve.descent import Nesterov as Nesterov
@@ -74,25 +56,13 @@ else:  # hidden from type checkers, which would take every name for a good one
         "codedfl.data.problem": ["Problem", "make_problem"],
         "codedfl.contract.study": ["Study"],
         "codedfl.contract.toml_file": ["load_study"],
-        "codedfl.exact.fixed_point": ["Bounds", "FixedPoint"],
-        "codedfl.exact.ring": ["Ring"],
-        "codedfl.code.gradient_code": ["GradientCode", "GroupedCode"],
+        "codedfl.exact.scales": ["Bounds"],
         "codedfl.crypto.sealed": ["Identity"],
-        "codedfl.protocol.agreement": ["Parameters", "Agreement"],
-        "codedfl.protocol.device": ["Device"],
-        "codedfl.protocol.server": ["Server"],
-        "codedfl.protocol.schemes.descriptor": ["Scheme", "CodedScheme"],
-        "codedfl.protocol.schemes.coded_padded": ["CodedPadded"],
-        "codedfl.protocol.schemes.coded_keys": ["CodedKeys", "OneShot"],
-        "codedfl.protocol.schemes.role_keys": ["RoleKeys", "RoleSums"],
-        "codedfl.protocol.schemes.registry": ["register_scheme"],
         "codedfl.solve.solver": ["Solver"],
         "codedfl.solve.descent": ["GradientDescent", "Nesterov", "StepSchedule"],
         "codedfl.solve.krylov": ["ConjugateGradient", "BlockKrylov"],
         "codedfl.solve.closed_form": ["ClosedForm"],
         "codedfl.solve.registry": ["SolverKind", "SolverSettings", "make_solver", "register_solver"],
-        "codedfl.run.in_process": ["run_in_process"],
-        "codedfl.run.parties": ["make_parties"],
         "codedfl.data.model": ["TrainedModel"],
         "codedfl.estimators.ridge": ["CodedRidge", "CodedRidgeClassifier"],
         "codedfl.estimators.ridge_path": ["CodedRidgeCV", "CodedRidgeClassifierCV"],

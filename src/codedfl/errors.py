@@ -39,8 +39,9 @@ class RangeExceeded(CodedFLError, ArithmeticError):
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl import Bounds, FixedPoint
-    >>> scales = FixedPoint.derive(Bounds(1.0, 1.0, samples=1000, samples_per_device=300), n_features=2, n_devices=5)
+    >>> from codedfl import Bounds
+    >>> from codedfl.exact.scales import Scales
+    >>> scales = Scales.on(1 << 48, Bounds(1.0, 1.0, samples=1000, samples_per_device=300), n_features=2, n_devices=5)
     >>> scales.round_update(np.array([[1e30], [0.0]]))
     Traceback (most recent call last):
     ...
@@ -64,11 +65,11 @@ class MessageRefused(CodedFLError):
 
     Examples
     --------
-    >>> from codedfl import Ring
-    >>> Ring((7,)).unpack(b"12345", 3)
+    >>> from codedfl.sum.layout import Layout
+    >>> Layout.of_vector(3, limit=1000).from_bytes(b"12345", 3)
     Traceback (most recent call last):
     ...
-    codedfl.errors.MessageRefused: 3 ring numbers must take 6 bytes, got 5
+    codedfl.errors.MessageRefused: 3 words of 32 bits must take 12 bytes, got 5
     """
 
 

@@ -18,9 +18,6 @@ Integers = NDArray[np.int64]
 Wholes = NDArray[Any]
 """Exact whole numbers: of 64 bits, or Python's own where they may be larger."""
 
-Planes = NDArray[np.float32]
-"""Ring numbers: one plane of centred residues for each prime in front of the array's own shape (``exact.ring``)."""
-
 Seconds = NDArray[np.float64]
 """Virtual time, usually (draws, devices)."""
 

@@ -23,9 +23,9 @@ from codedfl.contract.toml_file import parse_study
 from codedfl.data.columns import CategoryColumn
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
-from codedfl.exact.ring import Ring
 from codedfl.statistics.histogram import Histogram, anchor_code, bin_starts
 from codedfl.statistics.statistic import Ask
+from codedfl_lab.primes.ring import Ring
 from totals import conducted, dealt, total_of
 from wording import exactly
 

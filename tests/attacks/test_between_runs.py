@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from codedfl.run.secure_sum import secure_sum_in_process
 
 from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
@@ -24,9 +23,10 @@ from codedfl.crypto.sealed import Identity
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.scales import Bounds
+from codedfl.run.sums_in_process import secure_sum_in_process
 from codedfl.statistics.statistic import Ask, statistic_of
+from codedfl_lab.primes.fixed_point import FixedPoint
 from totals import total_of
 
 NAMES = [f"hospital-{i}" for i in range(6)]

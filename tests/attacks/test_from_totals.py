@@ -23,10 +23,10 @@ from codedfl.crypto.sealed import Identity
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
-from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.scales import Bounds
 from codedfl.statistics import score
 from codedfl.statistics.statistic import Ask
+from codedfl_lab.primes.fixed_point import FixedPoint
 from totals import dealt, total_of
 
 KEYS = {f"hospital-{i}": Identity(bytes([i + 1] * 32)).public for i in range(3)}

@@ -29,10 +29,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codedfl.exact.fixed_point import FixedPoint
-from codedfl.protocol.messages import Kind, Update
 from codedfl.solve.descent import GradientDescent, StepSchedule
-from scenario import Network, Scenario, decoded
+from codedfl_lab import CodedPadded
+from codedfl_lab.primes.fixed_point import FixedPoint
+from trainings import Small
 
 EPOCHS, STEP, REGULARISATION = 60, 0.8, 1e-3
 
@@ -47,11 +47,11 @@ def float_descent(X: np.ndarray, Y: np.ndarray) -> list[np.ndarray]:
 
 
 def rounding_bound(
-    scenario: Scenario, format_: FixedPoint, updates: list[Update], models: list[np.ndarray], on_grid: bool
+    scenario: Small, format_: FixedPoint, sent_bits: list[int], models: list[np.ndarray], on_grid: bool
 ) -> float:
     """The bound of the module's docstring for the model after the last epoch."""
     X, Y = joined(scenario)
-    m, (d, c), devices = len(X), (scenario.d, scenario.c), scenario.n_devices
+    m, (d, c), devices = len(X), (scenario.d, scenario.c), len(scenario.sizes)
     dx, dy = (0.0 if on_grid else 2.0 ** -(bits + 1) for bits in (format_.feature_bits, format_.label_bits))
     x, y = format_.bounds.features, format_.bounds.labels
     gram_error = d * (m * (2 * x * dx + dx**2) + devices * 2.0 ** -(format_.gram_bits + 1))
@@ -61,33 +61,34 @@ def rounding_bound(
     size = max(np.linalg.norm(model) for model in models)
     floats = (m + d + 10) * 2.0**-52 * (STEP / m * (largest * size + np.linalg.norm(X.T @ Y)) + 2 * size)
     bound = 0.0
-    for update, model in zip(updates, [np.zeros((d, c)), *models[:-1]], strict=True):
-        sent_error = np.sqrt(d * c) * 2.0 ** -(update.fraction_bits + 1) if model.any() else 0.0
+    for bits, model in zip(sent_bits, [np.zeros((d, c)), *models[:-1]], strict=True):
+        sent_error = np.sqrt(d * c) * 2.0 ** -(bits + 1) if model.any() else 0.0
         moved = gram_error * (np.linalg.norm(model) + sent_error) + largest * sent_error + cross_error
         bound = rho * bound + STEP / m * moved + floats
     return float(bound)
 
 
-def joined(scenario: Scenario) -> tuple[np.ndarray, np.ndarray]:
+def joined(scenario: Small) -> tuple[np.ndarray, np.ndarray]:
     X, Y = (np.concatenate(parts) for parts in zip(*scenario.data, strict=True))
     return X, Y
 
 
-def trained(scenario: Scenario) -> tuple[FixedPoint, list[Update], list[np.ndarray]]:
-    """A run: its scales, the updates as they were on the wire, and the model after each epoch."""
-    models: list[np.ndarray] = []
+class Noted(GradientDescent):
+    """Keeps what it asks for."""
 
-    def keep(model: np.ndarray) -> bool:
-        models.append(model.copy())
-        return False
+    def request(self) -> np.ndarray | None:
+        wanted = super().request()
+        if wanted is not None:
+            self.__dict__.setdefault("asked", []).append(wanted)
+        return wanted
 
-    solver = GradientDescent(EPOCHS, regularisation=REGULARISATION, step=StepSchedule(STEP))
-    network = Network.of(scenario, solver, stop_when=keep)
-    network.run()
-    seen = [data for saw in network.device_saw.values() for data in saw]
-    updates = {u.epoch: u for u in (Update.decode(m.body) for m in decoded(seen, Kind.UPDATE))}
-    assert sorted(updates) == list(range(1, EPOCHS + 1))
-    return network.server.agreement.fixed_point, [updates[e] for e in sorted(updates)], models
+
+def trained(scenario: Small) -> tuple[FixedPoint, list[int], list[np.ndarray]]:
+    """A run: its scales, the fraction bits of each e as it was sent, and the model after each epoch."""
+    solver = Noted(EPOCHS, regularisation=REGULARISATION, step=StepSchedule(STEP))
+    models = scenario.models(CodedPadded(3), solver)
+    scales = scenario.statistic(CodedPadded(3)).scales
+    return scales, [0, *(scales.round_update(one)[1] for one in solver.__dict__["asked"])], models
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -103,12 +104,12 @@ def trained(scenario: Scenario) -> tuple[FixedPoint, list[Update], list[np.ndarr
 def test_the_model_is_that_of_float64_descent_up_to_the_bound(
     on_grid: bool, precision: int | None, useful: float, seed: int
 ):
-    scenario = Scenario(sizes=(30, 50, 20, 41, 9), alpha=3, d=10, c=3, precision=precision, seed=seed)
+    scenario = Small((30, 50, 20, 41, 9), d=10, c=3, precision=precision, seed=seed)
     if on_grid:
         scenario.data = [(np.rint(x * 2**12) / 2**12, np.rint(y * 2**12) / 2**12) for x, y in scenario.data]
-    format_, updates, models = trained(scenario)
+    format_, sent_bits, models = trained(scenario)
     reference = float_descent(*joined(scenario))
-    bound = rounding_bound(scenario, format_, updates, models, on_grid)
+    bound = rounding_bound(scenario, format_, sent_bits, models, on_grid)
     size = np.linalg.norm(reference[-1])
     error = np.linalg.norm(models[-1] - reference[-1])
     assert 0 < error <= bound

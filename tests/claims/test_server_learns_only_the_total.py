@@ -10,19 +10,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import ClassVar
+from itertools import islice
 
 import flint
 import numpy as np
 import pytest
 
 import oracle
-from codedfl.code.gradient_code import GradientCode, GroupedCode
-from codedfl.code.masks import mask_coefficients, mask_senders
-from codedfl.exact.ring import Ring
-from codedfl.protocol.messages import Answer, Kind
-from codedfl.state import PLAIN, Checkpointed, CheckpointFields
-from scenario import Network, Scenario, decoded, repeatable
+from codedfl.engines.in_process import InProcess
+from codedfl.solve.descent import GradientDescent, StepSchedule
+from codedfl.sum.keys import derive
+from codedfl.sum.wire import Reply, decode, parsed, request_digest
+from codedfl_lab import CodedPadded
+from codedfl_lab.code.gradient_code import GradientCode, GroupedCode
+from codedfl_lab.code.masks import mask_coefficients, mask_senders
+from codedfl_lab.coded import wire
+from codedfl_lab.coded.device import bound_to
+from codedfl_lab.coded.form import NUMBERS
+from codedfl_lab.parties.coded import CodedParties
+from codedfl_lab.parties.statistic import ASK
+from codedfl_lab.primes.ring import Ring
+from codedfl_lab.training.in_process import PATIENCE, SERVER, simulated_identity
+from trainings import Small, repeatable
 
 # -- by linear algebra
 
@@ -68,114 +77,107 @@ def test_with_groups_the_server_learns_no_groups_total_either(n_devices: int, al
 # -- by attack
 
 
-class OneColumn(Checkpointed):
-    """A curious server's "solver": one request with a single 1, which asks for one column of X'X."""
-
-    checkpoint_fields: ClassVar[CheckpointFields] = {"model": PLAIN, "_request": PLAIN}
-
-    def __init__(self, column: int, shape: tuple[int, int]) -> None:
-        self.epochs = 2
-        self.model: np.ndarray | None = None
-        self._request: np.ndarray | None = np.zeros(shape)
-        self._request[column, 0] = 1.0
-
-    def start(self, initial: np.ndarray, constant: np.ndarray, samples: int) -> None:
-        del constant, samples
-        self.model = initial
-
-    def request(self) -> np.ndarray | None:
-        request, self._request = self._request, None
-        return request
-
-    def receive(self, sent: np.ndarray, product: np.ndarray) -> None:
-        """The honest result is not what it is after."""
-
-
 class Attacker:
-    """The server after a run of which it keeps everything: all D answers, the pads it drew, the code."""
+    """The server after a run of which it keeps everything: all D answers, the pads it knows, the code."""
 
-    def __init__(self, scenario: Scenario, column: int) -> None:
-        self.scenario, self.column = scenario, column
-        solver = OneColumn(column, (scenario.d, scenario.c))
-        self.network = Network.of(scenario, solver)
-        self.network.run_until(Kind.UPDATE, Kind.FINISH)
-        self.network.run()
-        agreement = self.network.server.agreement
-        self.primes, self.modulus = agreement.fixed_point.ring.primes, agreement.fixed_point.ring.modulus
-        self.codes = agreement.code.matrix().tolist()
-        self.totals = scenario.totals(agreement)
-        self.names = agreement.names  # in the code's order
-        self.pad_seeds = [self._pad_seed(name) for name in self.names]
+    def __init__(self, small: Small, alpha: int, masks: bool, column: int) -> None:
+        self.small, self.alpha, self.column = small, alpha, column
+        scheme = CodedPadded(alpha, spare=alpha - 1)  # so that it waits for everybody
+        parties = small.parties(scheme, masks=masks)
+        assert isinstance(parties, CodedParties)
+        self.study, self.scales = parties.study, parties.statistic.scales
+        self._seen: list[tuple[str, bytes, bytes]] = []
+        devices = {name: self._noted(name, one.reply) for name, one in small.devices(parties).items()}
+        self._session = parties.server(
+            InProcess(devices),
+            simulated_identity(SERVER),
+            patience=PATIENCE,
+            tell=lambda _event: None,
+            wall=lambda: 0.0,
+            random_bytes=repeatable(1),
+        )
+        self._session.sum(ASK)
+        e = np.zeros((small.d, small.c), dtype=np.int64)
+        e[column, 0] = 1 << self._fraction_bits()  # one request with a single 1, which asks for one column of X'X
+        self._session.product(ASK, e)
+        self.primes, self.modulus = self.study.ring.primes, self.study.ring.modulus
+        self.codes = self.study.code.matrix().tolist()
+        self.totals = oracle.Totals(
+            small.data,
+            feature_bits=self.scales.feature_bits,
+            label_bits=self.scales.label_bits,
+            gram_bits=self.scales.gram_bits,
+            constant_bits=self.scales.constant_bits,
+            initial=np.zeros((small.d, small.c)).tolist(),
+        )
+        self.pad_seeds = [self._pad_seed(place) for place in range(len(small.names))]
         # e was sent as 2^bits in one place: the attacker divides by it on the ring.
         self.inverse_scale = pow(2 ** self._fraction_bits(), -1, self.modulus)
 
-    def _pad_seed(self, name: str) -> bytes:
-        """The server drew it; here it is read from the letter it was sent in."""
-        (letter,) = decoded(self.network.device_saw[name], Kind.PAD_SEED)
-        return self.network.opened(letter, name)
+    def _noted(self, name: str, answer: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+        def reply(request: bytes) -> bytes:
+            found = answer(request)
+            self._seen.append((name, request, found))
+            return found
+
+        return reply
+
+    def _pad_seed(self, place: int) -> bytes:
+        """The server derives it from its exchange with the device."""
+        listed, known = self._session.lists[ASK], self._session.known
+        members = request_digest(wire.encode(listed.members))
+        bound = bound_to(self.study.digest, ASK, members, self.study.names[place], listed.shares[place].nonce)
+        return derive(known.own.with_public(listed.members[place].public), "codedfl lab pad", bound)
 
     def _fraction_bits(self) -> int:
-        room = self.modulus // 8 // self.network.server.agreement.fixed_point.gram_limit
-        return room.bit_length() - 1  # the most with 2^bits <= room
+        return (self.scales.limit // self.scales.gram_limit).bit_length() - 1  # the most with 2^bits <= room
 
-    def answers(self, epoch: int) -> list[list[list[int]]]:
+    def answers(self, products: bool) -> list[list[list[int]]]:
         """[device][prime][number], decrypted with the server's own key."""
         found = {}
-        for message in decoded(self.network.server_saw, Kind.ANSWER):
-            answer = Answer.decode(self.network.opened(message))
-            if answer.epoch == epoch:
-                count = len(answer.packed) // 3 // len(self.primes)
-                residues = [
-                    int.from_bytes(answer.packed[3 * i : 3 * i + 3], "little") for i in range(count * len(self.primes))
-                ]
-                found[message.sender] = [residues[k * count : (k + 1) * count] for k in range(len(self.primes))]
-        return [found[name] for name in self.names]
+        for name, request, reply in self._seen:
+            _, common, _ = parsed(request, wire.KINDS)
+            opened = decode(reply, Reply, "a reply")
+            if isinstance(common, wire.AnswerCommon) and bool(common.e) == products and opened.kind == "ok":
+                packed = wire.decode(self._session.known.open(name, opened), wire.Answered, "an answer").numbers
+                count = len(packed) // 3 // len(self.primes)
+                residues = [int.from_bytes(packed[3 * i : 3 * i + 3], "little") for i in range(count * 2)]
+                found[name] = [residues[k * count : (k + 1) * count] for k in range(len(self.primes))]
+        return [found[name] for name in self.study.names]
 
-    def unpadded_gram_column(self, row: int) -> list[list[int]]:
-        """[prime][device]: answer minus sum_j b_ij Xi_j e, of entry ``row`` of the requested column."""
-        bits = self._fraction_bits()
-        answers, d = self.answers(2), self.scenario.d
-        position: dict[tuple[int, int], int] = {}
-        for a in range(d):
-            for b in range(a, d):
-                position[a, b] = position[b, a] = len({*position.values()})
-        result = []
+    def _pad(self, k: int, prime: int, index: int) -> list[int]:
+        """Number ``index`` of everybody's pad."""
+        streams = (oracle.pad_residues(seed, NUMBERS, k, prime) for seed in self.pad_seeds)
+        return [next(islice(stream, index, None)) for stream in streams]
+
+    def _unpadded(self, products: bool, place: int, index: int, shift: int) -> list[list[int]]:
+        """[prime][device]: number ``place`` of the answers less the coded pads of number ``index``."""
+        answers, result = self.answers(products), []
         for k, prime in enumerate(self.primes):
-            pads = []
-            for seed in self.pad_seeds:
-                stream = oracle.pad_residues(seed, "gram", k, prime)
-                triangle = [next(stream) for _ in range(d * (d + 1) // 2)]
-                pads.append(triangle[position[row, self.column]] << bits)
+            pads = [pad << shift for pad in self._pad(k, prime, index)]
             B = self.codes[k]
-            numbers = [answers[i][k][row * self.scenario.c] for i in range(len(answers))]
+            numbers = [answer[k][place] for answer in answers]
             result.append(
                 [(n - sum(b * p for b, p in zip(B[i], pads, strict=True))) % prime for i, n in enumerate(numbers)]
             )
         return result
 
+    def unpadded_gram_column(self, row: int) -> list[list[int]]:
+        """Of entry ``row`` of the requested column."""
+        a, b, d = min(row, self.column), max(row, self.column), self.small.d
+        index = self.study.sizes.length + a * d - a * (a - 1) // 2 + b - a
+        return self._unpadded(True, row * self.small.c, index, self._fraction_bits())
+
     def unpadded_constant(self, index: int) -> list[list[int]]:
-        """[prime][device]: answer of epoch 1 minus sum_j b_ij Delta_j."""
-        answers, result = self.answers(1), []
-        for k, prime in enumerate(self.primes):
-            pads = []
-            for seed in self.pad_seeds:
-                stream = oracle.pad_residues(seed, "constant", k, prime)
-                pads.append([next(stream) for _ in range(index + 1)][index])
-            B = self.codes[k]
-            result.append(
-                [
-                    (answers[i][k][index] - sum(b * p for b, p in zip(B[i], pads, strict=True))) % prime
-                    for i in range(len(answers))
-                ]
-            )
-        return result
+        """Of number ``index`` of G^(1)."""
+        return self._unpadded(False, index, index, 0)
 
     def grams(self) -> list[list[list[int]]]:
-        """The truth, in the code's order."""
-        return [self.totals.grams[self.scenario.names.index(name)] for name in self.names]
+        """The truth."""
+        return self.totals.grams
 
     def constants(self) -> list[list[list[int]]]:
-        return [self.totals.constants[self.scenario.names.index(name)] for name in self.names]
+        return self.totals.constants
 
     def closest(self, coded: list[list[int]]) -> list[int]:
         """A short x with B x = coded modulo M: any solution less the lattice point that LLL and rounding find near it.
@@ -183,12 +185,12 @@ class Attacker:
         Modulo each prime B has the reduced form [1 | T] with r = D - alpha + 1 pivots. The lattice of all x with
         B x = 0 modulo M is spanned by M e_k for the pivots and (-T column, e_f) for the rest.
         """
-        n = len(self.scenario.sizes)
+        n = len(self.small.sizes)
         forms = [
             oracle.reduced([[*B[i], coded[k][i]] for i in range(n)], prime)
             for k, (B, prime) in enumerate(zip(self.codes, self.primes, strict=True))
         ]
-        rank = n - self.scenario.alpha + 1
+        rank = n - self.alpha + 1
         assert all(len(form) == rank for form in forms)  # the answers are a codeword, masked or not
 
         def entry(i: int, j: int) -> int:
@@ -214,7 +216,7 @@ class Attacker:
     def recover_constant(self, index: int) -> list[int]:
         """G^(1) = -X'Y has many more fraction bits than X; but with labels 0 and 1 it is a multiple of what X's grid is
         in its units, and the attacker divides by that."""
-        format_ = self.network.server.agreement.fixed_point
+        format_ = self.scales
         scale = 2 ** (format_.constant_bits - format_.feature_bits)
         divided = [
             [v * pow(scale, -1, prime) % prime for v in values]
@@ -226,9 +228,9 @@ class Attacker:
 def attacked(n_devices: int, alpha: int, masks: bool) -> Attacker:
     """Label-sorted data of two classes: every device has one class only, as one-hot labels."""
     sizes = tuple(3 + i % 4 for i in range(n_devices))
-    scenario = Scenario(sizes=sizes, alpha=alpha, d=3, c=2, masks=masks, seed=alpha)
-    scenario.data = [(X, np.eye(2)[[int(i >= n_devices // 2)] * len(X)]) for i, (X, _) in enumerate(scenario.data)]
-    return Attacker(scenario, column=1)
+    small = Small(sizes, d=3, c=2, seed=alpha)
+    small.data = [(X, np.eye(2)[[int(i >= n_devices // 2)] * len(X)]) for i, (X, _) in enumerate(small.data)]
+    return Attacker(small, alpha, masks, column=1)
 
 
 CODES = pytest.mark.parametrize(("n_devices", "alpha"), [(10, 1), (10, 2), (10, 3), (10, 5), (11, 4)])
@@ -261,13 +263,8 @@ def test_with_masks_the_same_attack_recovers_nothing_but_the_total(n_devices: in
 
 def test_masks_do_not_change_the_model():
     """What the attacker loses costs the learner nothing."""
-    models = []
-    for masks in (True, False):
-        scenario = Scenario(sizes=(3, 4, 5, 6, 3), alpha=3, masks=masks)
-        network = Network(scenario.server(), [scenario.device(i, random_bytes=repeatable(i)) for i in range(5)])
-        network.send(network.server.invite())
-        network.run()
-        models.append(network.server.model)
+    small, make = Small((3, 4, 5, 6, 3)), lambda: GradientDescent(4, 1e-3, StepSchedule(0.5))
+    models = [small.models(CodedPadded(3), make(), masks=masks)[-1] for masks in (True, False)]
     assert np.array_equal(models[0], models[1])
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import oracle
-from codedfl.code.answer_check import Projection, Verdict, judge, locate
-from codedfl.code.gradient_code import GradientCode, GroupedCode
-from codedfl.code.roles import RoleCode
-from codedfl.exact.ring import NARROW, Ring, ring_primes
+from codedfl_lab.code.answer_check import Projection, Verdict, judge, locate
+from codedfl_lab.code.gradient_code import GradientCode, GroupedCode
+from codedfl_lab.code.roles import RoleCode
+from codedfl_lab.primes.ring import NARROW, Ring, ring_primes
 
 SEED = bytes(range(32))
 

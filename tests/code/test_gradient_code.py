@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle
-from codedfl.code.gradient_code import GradientCode, check_alpha, root_of_unity
 from codedfl.errors import InvalidInput
-from codedfl.exact.ring import ring_primes
+from codedfl_lab.code.gradient_code import GradientCode, check_alpha, root_of_unity
 from codedfl_lab.paper import TandonCode
+from codedfl_lab.primes.ring import ring_primes
 from wording import exactly
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import oracle
-from codedfl.code.gradient_code import GradientCode
-from codedfl.code.masks import combined_mask, mask_coefficients, mask_label, mask_receivers, mask_senders
-from codedfl.exact.ring import Ring
+from codedfl_lab.code.gradient_code import GradientCode
+from codedfl_lab.code.masks import combined_mask, mask_coefficients, mask_label, mask_receivers, mask_senders
+from codedfl_lab.primes.ring import Ring
 
 SMALL = [(n_devices, alpha) for n_devices in range(2, 9) for alpha in range(1, n_devices + 1)]
 CODES = pytest.mark.parametrize(("n_devices", "alpha"), [*SMALL, (25, 23)])

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from codedfl.code.gradient_code import coded_quorum, group_sizes, make_code
-from codedfl.code.quorum import Quorum, QuorumPart
 from codedfl.errors import InvalidInput
-from codedfl.exact.ring import Ring
-from codedfl.protocol.server import Server
-from codedfl_lab.schemes.coded_keys import CODED_KEYS, CodedKeys
-from scenario import Scenario, descent
+from codedfl_lab.code.gradient_code import coded_quorum, group_sizes, make_code
+from codedfl_lab.code.quorum import Quorum, QuorumPart
+from codedfl_lab.primes.ring import Ring
+from codedfl_lab.schemes.coded_keys import CodedKeys
 from wording import exactly
 
 CODES = [(5, 3, 1, 0), (5, 3, 1, 2), (6, 1, 1, 0), (6, 6, 1, 1), (7, 3, 2, 0), (7, 3, 2, 1), (9, 2, 3, 1)]
@@ -30,16 +26,14 @@ def test_the_clock_waits_for_the_servers_answers(n: int, alpha: int, groups: int
     """In every order of arrival the clock stops at the answer with which the server has enough, not before or after."""
     ring = Ring.for_group_sizes(group_sizes(n, alpha, groups))
     code = make_code(n, alpha, ring.primes, groups)
-    plan = replace(Scenario((1,) * n, alpha, groups=groups, scheme=CODED_KEYS).plan, spare=spare)
-    epochs, quorum = Server(plan, descent()).epochs, CodedKeys(alpha, groups, spare).quorum(n)
-    epochs._session.agreement = SimpleNamespace(answer_code=code)  # type: ignore[assignment]
+    quorum, waited = CodedKeys(alpha, groups, spare).quorum(n), code.quorum.with_spare(spare)
     rng = np.random.default_rng(0)
     for order in (rng.permutation(n) for _ in range(50)):
         arrivals = np.empty(n)
         arrivals[order] = np.arange(1, n + 1)
-        enough = next(count for count in range(n + 1) if not epochs.shortfall(order[:count].tolist()))
+        enough = next(count for count in range(n + 1) if waited.complete(order[:count].tolist()))
         assert quorum.time(arrivals) == enough
-    assert all(epochs.shortfall(there) == quorum.missing(there) for there in subsets(n))
+    assert all(waited.missing(there) == quorum.missing(there) for there in subsets(n))
 
 
 @pytest.mark.parametrize("excluded", [(), (0,), (0, 3), (0, 1, 2, 3)])

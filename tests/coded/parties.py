@@ -11,7 +11,6 @@ import numpy as np
 
 from codedfl.crypto.sealed import Identity
 from codedfl.engines.in_process import InProcess
-from codedfl.exact.ring import Ring
 from codedfl.sum.device import InMemory
 from codedfl.sum.session import Patience
 from codedfl_lab.coded.device import CodedDevice
@@ -20,6 +19,7 @@ from codedfl_lab.coded.keys import Keyed
 from codedfl_lab.coded.padded import Padded
 from codedfl_lab.coded.session import CodedSession
 from codedfl_lab.coded.study import CodedStudy, GivenNumbers, Sizes
+from codedfl_lab.primes.ring import Ring
 
 FORMS: dict[str, CodedForm] = {"coded-padded": Padded(), "coded-keys": Keyed()}
 SERVER = Identity(hashlib.sha256(b"server").digest())

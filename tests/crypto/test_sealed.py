@@ -14,7 +14,7 @@ import oracle
 from codedfl.crypto import sealed
 from codedfl.crypto.sealed import BULK_CHUNK, SEAL_OVERHEAD, TAG_BYTES, Identity, RunKey
 from codedfl.errors import InvalidInput, MessageRefused
-from scenario import repeatable
+from trainings import repeatable
 from wording import exactly
 
 ALICE, BOB, EVE = (RunKey(bytes([i]) * 32) for i in (1, 2, 3))

@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 import pytest
-from codedfl.run.secure_sum import secure_moments_in_process
 from sklearn.datasets import load_diabetes
 
 from codedfl.data.dataset import Dataset
@@ -14,6 +13,7 @@ from codedfl.data.model import TrainedModel
 from codedfl.data.problem import make_problem
 from codedfl.data.score import score_of
 from codedfl.errors import InvalidInput
+from codedfl.run.sums_in_process import secure_moments_in_process
 from codedfl.solve.krylov import ConjugateGradient
 from codedfl_lab import datasets
 from codedfl_lab.costs.central import CentralTotals

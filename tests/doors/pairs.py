@@ -1,14 +1,10 @@
 """A coded scheme from outside: coded keys in pairs. A device's partner can answer for it, and nobody else."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
-from codedfl import CodedKeys
-from codedfl.protocol.scheme import SharingScheme
-from codedfl.protocol.schemes.coded_keys import CODED_KEYS
-
-PAIRS = replace(CODED_KEYS, name="pairs")
+from codedfl_lab import CodedKeys
 
 
 @dataclass(frozen=True)
@@ -16,8 +12,7 @@ class Pairs(CodedKeys):
     """The least that survives a failure: one in each pair. One colluder exposes one device."""
 
     alpha: int = 2
-    name: ClassVar[str] = PAIRS.name
-    sharing_scheme: ClassVar[SharingScheme] = PAIRS
+    name: ClassVar[str] = "pairs"
 
     @classmethod
     def default_for(cls, n_devices: int) -> "Pairs":

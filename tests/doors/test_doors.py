@@ -13,27 +13,24 @@ import numpy as np
 import pytest
 from daily_rhythm import DailyRhythm
 from heavy_ball import HeavyBall
-from pairs import PAIRS, Pairs
+from pairs import Pairs
 from rich.console import Console
 from typer.testing import CliRunner
 
 import codedfl
 import codedfl_lab
-from codedfl import CodedKeys, CodedRidge
+from codedfl import CodedRidge
 from codedfl.cli.app import app
 from codedfl.errors import InvalidInput
-from codedfl.protocol.contribution import Rows
-from codedfl.protocol.device import Device
-from codedfl.protocol.server import Server
 from codedfl.solve import registry as solvers
-from codedfl.solve.descent import GradientDescent
-from codedfl_lab import Conditions, Conventional, Entry, Fleet, FleetLatency, Limits, Search, Settings
+from codedfl.solve.descent import GradientDescent, StepSchedule
+from codedfl_lab import CodedKeys, Conditions, Conventional, Entry, Fleet, FleetLatency, Limits, Search, Settings
 from codedfl_lab.comparing.simulator import simulate
 from codedfl_lab.report.privacy_table import privacy_table
 from codedfl_lab.schemes import registry
-from codedfl_lab.schemes.registry import SCHEMES, SchemeRegistry, scheme_type, sharing_scheme
-from scenario import Network, Scenario, descent
+from codedfl_lab.schemes.registry import SCHEMES, SchemeRegistry, scheme_type
 from small_problems import digits, totals
+from trainings import Small
 
 FLEET = Fleet.load("paper").scaled_to(10)
 HERE = Path(__file__).parent
@@ -42,7 +39,7 @@ HERE = Path(__file__).parent
 @pytest.fixture
 def pairs_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SCHEMES, "_known", dict(SCHEMES._known))
-    codedfl.register_scheme(Pairs)
+    codedfl_lab.register_scheme(Pairs)
 
 
 @pytest.fixture
@@ -81,20 +78,11 @@ def test_a_registered_scheme_is_planned_and_judged():
     console = Console(width=100, record=True, file=io.StringIO())
     console.print(privacy_table(rows, "pairs"))
     assert "server and one device" in console.export_text()
-    assert sharing_scheme("pairs") is PAIRS, "a node finds its machine too"
 
 
 def table() -> tuple[np.ndarray, np.ndarray]:
     X = np.random.default_rng(0).normal(size=(60, 3))
     return X, X @ [1.0, -2.0, 0.5]
-
-
-@pytest.mark.usefixtures("pairs_known")
-@pytest.mark.parametrize("scheme", ["pairs", Pairs(2, 2)], ids=["name", "object"])
-def test_an_estimator_takes_the_scheme_by_name_and_as_an_object(scheme):
-    X, y = table()
-    theirs, ours = (CodedRidge(scheme=which, n_devices=4).fit(X, y) for which in (scheme, "coded-keys"))
-    assert np.array_equal(theirs.model_.theta, ours.model_.theta)
 
 
 @pytest.mark.usefixtures("pairs_known")
@@ -105,25 +93,9 @@ def test_the_command_line_takes_the_variant_that_the_scheme_takes():
     assert said.stdout.startswith("pairs, α = 2, 5 groups, 10 devices")
 
 
-def test_its_parties_are_saved_and_go_on():
-    scenario = Scenario(sizes=(3, 5, 2, 4), alpha=2, groups=2, scheme=PAIRS)
-    straight = Network.of(scenario)
-    straight.run()
-    broken = Network.of(scenario)
-    steps = 0
-    while links := broken.pending():
-        broken.deliver(links[0])
-        steps += 1
-        if steps % 7 == 0:
-            old = broken.server
-            broken.server = Server(scenario.plan, descent(), identity=old.identity)
-            broken.server.restore(old.state())
-            for name, device in broken.devices.items():
-                rows = None if device.data_used else Rows(*scenario.data[scenario.names.index(name)])
-                fresh = Device(scenario.plan, name, rows, identity=device.identity)
-                fresh.restore(device.state())
-                broken.devices[name] = fresh
-    assert np.array_equal(broken.server.model, straight.server.model)
+def test_it_trains_the_centralised_model():
+    small, make = Small((3, 5, 2, 4)), lambda: GradientDescent(4, 1e-3, StepSchedule(0.5))
+    assert np.array_equal(small.models(Pairs(2, 2), make())[-1], small.expected(Pairs(2, 2), make())[-1])
 
 
 # -- entry points
@@ -147,10 +119,10 @@ def test_another_package_adds_a_scheme_by_its_entry_point(monkeypatch: pytest.Mo
     [
         ("nowhere:Pairs", "ModuleNotFoundError: No module named 'nowhere'"),
         (
-            "pairs:PAIRS",
-            "InvalidInput: a scheme must be a subclass of codedfl.Scheme, got SharingScheme(name='pairs'",
+            "pairs:Iterator",
+            "InvalidInput: a scheme must be a subclass of codedfl_lab.Scheme, got <class 'collections.abc.Iterator'>",
         ),
-        ("codedfl:CodedKeys", ""),
+        ("codedfl_lab:CodedKeys", ""),
     ],
 )
 def test_a_broken_one_is_a_line_and_the_others_work(monkeypatch: pytest.MonkeyPatch, value: str, why: str):
@@ -163,7 +135,7 @@ def test_a_broken_one_is_a_line_and_the_others_work(monkeypatch: pytest.MonkeyPa
 
 def test_a_name_is_given_once():
     with pytest.raises(InvalidInput, match=r"^a scheme's name must be new, got 'coded-keys', which is registered$"):
-        codedfl.register_scheme(dataclasses.make_dataclass("Mine", (), bases=(CodedKeys,), frozen=True))
+        codedfl_lab.register_scheme(dataclasses.make_dataclass("Mine", (), bases=(CodedKeys,), frozen=True))
 
 
 # -- a solver
@@ -185,23 +157,6 @@ def test_a_registered_solver_has_a_name_everywhere():
     model = CodedRidge(solver="heavy-ball", epochs=100, regularisation=1e-3).fit(X, y)
     reference = CodedRidge(regularisation=1e-3).fit(X, y)
     np.testing.assert_allclose(model.predict(X), reference.predict(X), atol=1e-3)
-
-
-def test_the_solver_is_saved_and_goes_on():
-    scenario = Scenario(alpha=2)
-    straight = Network.of(scenario, HeavyBall(6, 1e-3, 0.1))
-    straight.run()
-    broken = Network.of(scenario, HeavyBall(6, 1e-3, 0.1))
-    for step in range(10_000):
-        if not (links := broken.pending()):
-            break
-        broken.deliver(links[0])
-        if step % 9 == 0:
-            old = broken.server
-            fresh = Server(scenario.plan, HeavyBall(6, 1e-3, 0.1), identity=old.identity)
-            fresh.restore(old.state())
-            broken.server = fresh
-    assert np.array_equal(broken.server.model, straight.server.model)
 
 
 # -- a latency model

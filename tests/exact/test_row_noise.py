@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput
-from codedfl.exact.fixed_point import FixedPoint
+from codedfl.exact.fitted_rows import fitted
 from codedfl.exact.row_noise import TAIL, GridNoise, RowLengths, RowNoise, tail
 from codedfl.exact.scales import Bounds
-from codedfl.protocol.contribution import fitted
+from codedfl_lab.primes.fixed_point import FixedPoint
 from wording import exactly
 
 NOISE = RowNoise(multiplier=4.0, honest=3, clip_norm=1.0)

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codedfl.code.gradient_code import GradientCode
-from codedfl.exact.ring import Ring
+from codedfl_lab.code.gradient_code import GradientCode
 from codedfl_lab.paper import PaperFixedPoint, TandonCode
+from codedfl_lab.primes.ring import Ring
 from experiments import code_accuracy
 
 HALF = Fraction(1, 2)

@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from codedfl.code.quorum import Quorum
 from codedfl.errors import InvalidInput
+from codedfl_lab.code.quorum import Quorum
 from codedfl_lab.fleet.clock import StragglerPolicy, TrainingClock
 
 

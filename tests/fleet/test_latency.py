@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codedfl.code.gradient_code import coded_quorum
-from codedfl.code.quorum import Quorum
 from codedfl.errors import InvalidInput
+from codedfl_lab.code.gradient_code import coded_quorum
+from codedfl_lab.code.quorum import Quorum
 from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.fleet import DeviceClass, Fleet
 from codedfl_lab.fleet.latency import (

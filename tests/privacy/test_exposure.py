@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from codedfl.code.gradient_code import GradientCode, group_sizes, make_code
 from codedfl.errors import InvalidInput
-from codedfl.exact.ring import Ring
-from codedfl.privacy.exposure import Exposure, coded_exposure, exposed_set
-from codedfl.privacy.row_reduction import reduced
-from codedfl.privacy.views import THE_SERVER, coded_views
 from codedfl_lab.baselines.conventional import Conventional
+from codedfl_lab.code.gradient_code import GradientCode, group_sizes, make_code
+from codedfl_lab.primes.ring import Ring
+from codedfl_lab.privacy.exposure import Exposure, coded_exposure, exposed_set
+from codedfl_lab.privacy.row_reduction import reduced
+from codedfl_lab.privacy.views import THE_SERVER, coded_views
 from codedfl_lab.report.privacy_table import privacy_table
 from codedfl_lab.schemes.coded_keys import CodedKeys
 from codedfl_lab.schemes.registry import SCHEMES, make_scheme

@@ -15,9 +15,8 @@ import pytest
 from click.testing import Result
 from rich.console import Console
 
-from codedfl import CodedKeys
 from codedfl.solve.descent import EIGENVALUE_MARGIN, POWER_ITERATIONS, derived_step
-from codedfl_lab import Conditions, Conventional, Entry, Fleet, Settings, compare, datasets
+from codedfl_lab import CodedKeys, Conditions, Conventional, Entry, Fleet, Settings, compare, datasets
 from codedfl_lab.baselines.coded_fedl import CodedFedL
 from codedfl_lab.baselines.drop_slowest import DropSlowest
 from codedfl_lab.cli.inputs import Inputs

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from codedfl.privacy.rows import PrivacyRow, privacy_rows
-from codedfl.privacy.views import THE_SERVER, Seen, Views, unit_forms
+from codedfl_lab.privacy.rows import PrivacyRow, privacy_rows
+from codedfl_lab.privacy.views import THE_SERVER, Seen, Views, unit_forms
 from codedfl_lab.schemes.coded_keys import CodedKeys, OneShot
 from codedfl_lab.schemes.coded_padded import CodedPadded
 from codedfl_lab.schemes.descriptor import Scheme

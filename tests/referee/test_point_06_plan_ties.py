@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from codedfl.code.quorum import Quorum, QuorumPart
 from codedfl.data.problem import make_problem
 from codedfl_lab import datasets
 from codedfl_lab.baselines.conventional import Conventional
+from codedfl_lab.code.quorum import Quorum, QuorumPart
 from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.paired import mean_gap
 from codedfl_lab.comparing.timed_scheme import TimedScheme, Workload

@@ -16,7 +16,7 @@ from click.testing import Result
 
 from codedfl.data.model import TrainedModel
 from codedfl.files import sole_user, write_bytes
-from codedfl.run.event_log import EVENTS_FILE, EventLog
+from codedfl.report.event_log import EVENTS_FILE, EventLog
 
 Run = Callable[..., Result]
 TRAIN = ("train", "digits", "--n-features", "40", "--devices", "4", "--epochs", "4")

@@ -16,9 +16,9 @@ import pytest
 from growing_run import GrowingRun, NewRun
 
 from browser import NARROW, WIDE, Browser, a_browser
+from codedfl.report.event_log import EVENTS_FILE, EpochScored, EventLog, Finished
 from codedfl.report.run_page import write_run_page
 from codedfl.report.watch_server import WatchServer
-from codedfl.run.event_log import EVENTS_FILE, EpochScored, EventLog, Finished
 
 # The share of a lane's canvas that has ink.
 INK = """

@@ -16,8 +16,8 @@ from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.schemes.coded_keys import CodedKeys, OneShot
 from codedfl_lab.schemes.coded_padded import CodedPadded
 from codedfl_lab.schemes.role_keys import RoleKeys, RoleSums
-from scenario import repeatable
 from small_problems import digits, totals
+from trainings import repeatable
 
 FLEET = Fleet.load("paper").scaled_to(10)
 AT = Conditions(FLEET)

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from codedfl.run.secure_sum import secure_moments_in_process
 
 from codedfl.data.dataset import Dataset
 from codedfl.data.problem import make_problem
+from codedfl.run.sums_in_process import secure_moments_in_process
 from codedfl.solve.descent import StepSchedule
 from codedfl.typing import Floats
 from codedfl_lab.baselines.coded_fedl import CodedFedL, semidefinite_factor

@@ -9,14 +9,10 @@ import numpy as np
 import pytest
 
 import oracle
-from codedfl.code.gradient_code import GroupedCode, coded_quorum, group_sizes, make_code
-from codedfl.code.masks import mask_coefficients, mask_senders
-from codedfl.errors import InvalidInput, NotEnoughDevices
-from codedfl.exact.ring import Ring
-from codedfl.protocol.agreement import Parameters
-from codedfl.run.in_process import run_in_process
-from codedfl_lab.schemes.coded_keys import CODED_KEYS
-from scenario import Network, Scenario, descent
+from codedfl.errors import InvalidInput
+from codedfl_lab.code.gradient_code import GroupedCode, coded_quorum, group_sizes, make_code
+from codedfl_lab.code.masks import mask_coefficients, mask_senders
+from codedfl_lab.primes.ring import Ring
 
 
 def code_of(n_devices: int, alpha: int, groups: int) -> GroupedCode:
@@ -76,29 +72,6 @@ def test_one_group_is_the_plain_code():
     assert np.array_equal(make_code(6, 3, primes).matrix(), GroupedCode(6, 3, primes, 1).matrix())
 
 
-def grouped() -> Scenario:
-    return Scenario(groups=2, sizes=(2, 3, 1, 4, 2, 3), alpha=2, scheme=CODED_KEYS)
-
-
-def test_the_model_is_the_oracles_whoever_straggles():
-    expected = grouped().expected_models(descent(4))[-1]
-    for order in ([0, 1, 2, 3], [5, 4, 3, 2], [0, 2, 3, 5, 1, 4]):  # two of each group are enough
-
-        def arrivals(epoch, names, order=order):
-            del epoch
-            return [names[i] for i in order]
-
-        scenario = grouped()
-        assert np.array_equal(run_in_process(scenario.server(descent(4)), scenario.devices(), arrivals), expected)
-
-
-def test_too_few_of_one_group_are_named():
-    scenario = grouped()
-    with pytest.raises(NotEnoughDevices) as caught:
-        run_in_process(scenario.server(), scenario.devices(), lambda epoch, names: [names[i] for i in (0, 2, 4, 1)])
-    assert caught.value.missing == ("device-3", "device-5")
-
-
 def test_masks_leave_the_total_only():
     """Unknowns are g_j and m_j; of all functionals without masks in them, one is left: the sum of all g_j."""
     code = code_of(6, 2, 2)
@@ -119,10 +92,3 @@ def test_quorum_is_the_slowest_groups():
     assert coded_quorum(6, 2, 2).time(arrivals) == [20.0]
     assert coded_quorum(6, 1).time(arrivals) == [30.0]
     assert coded_quorum(6, 3).time(arrivals) == [10.0]
-
-
-def test_a_grouped_run_is_recorded_in_the_agreement():
-    network = Network.of(grouped())
-    network.run()
-    assert network.server.agreement.parameters.groups == 2
-    assert Parameters.decode(network.server.parameters.encode()) == network.server.parameters

@@ -7,19 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codedfl.code.gradient_code import group_sizes, make_code
-from codedfl.code.masks import mask_senders
 from codedfl.errors import InvalidInput
-from codedfl.exact.ring import Ring
 from codedfl.solve.descent import GradientDescent, StepSchedule
 from codedfl_lab.baselines.coded_fedl import CodedFedL, _wishart_root
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.baselines.drop_slowest import DropSlowest
+from codedfl_lab.code.gradient_code import group_sizes, make_code
+from codedfl_lab.code.masks import mask_senders
 from codedfl_lab.comparing.simulator import simulate, trajectory
 from codedfl_lab.costs.coded import held_numbers, mask_macs
 from codedfl_lab.costs.times import Conditions, Descent, Draws, Training, WorkShape, epoch_end_times
 from codedfl_lab.costs.times import models as models_of
 from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.primes.ring import Ring
 from codedfl_lab.schemes.coded_keys import CodedKeys, OneShot
 from codedfl_lab.schemes.coded_padded import CodedPadded
 from codedfl_lab.schemes.registry import SCHEMES, coded_scheme

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from codedfl.run.secure_sum import secure_moments_in_process
 from sklearn import datasets as tables
 
 from codedfl.data.dataset import Dataset, Task
 from codedfl.data.problem import make_problem
+from codedfl.run.sums_in_process import secure_moments_in_process
 from codedfl_lab.costs.central import CentralTotals
 
 TABLES = ("breast_cancer", "diabetes", "digits", "iris", "wine")

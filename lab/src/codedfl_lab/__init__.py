@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING
 from codedfl.on_demand import names_on_demand
 
 __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
+    "Ring",
+    "FixedPoint",
+    "GradientCode",
+    "GroupedCode",
     "Scheme",
     "CodedScheme",
     "CodedPadded",
@@ -38,12 +42,15 @@ if TYPE_CHECKING:
     from codedfl_lab.baselines.coded_fedl import CodedFedL
     from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
     from codedfl_lab.baselines.drop_slowest import DropSlowest
+    from codedfl_lab.code.gradient_code import GradientCode, GroupedCode
     from codedfl_lab.comparing.comparison import Entry, Settings, compare
     from codedfl_lab.comparing.simulator import simulate
     from codedfl_lab.costs.times import Conditions
     from codedfl_lab.fleet.fleet import Fleet
     from codedfl_lab.fleet.latency import FleetLatency, LatencyModel
     from codedfl_lab.planning.planner import Limits, Search, plan
+    from codedfl_lab.primes.fixed_point import FixedPoint
+    from codedfl_lab.primes.ring import Ring
     from codedfl_lab.schemes.coded_keys import CodedKeys, OneShot
     from codedfl_lab.schemes.coded_padded import CodedPadded
     from codedfl_lab.schemes.descriptor import CodedScheme, Scheme
@@ -54,6 +61,9 @@ else:  # hidden from type checkers, which would take every name for a good one
     __getattr__, __dir__ = names_on_demand(
         __name__,
         {
+            "codedfl_lab.primes.ring": ["Ring"],
+            "codedfl_lab.primes.fixed_point": ["FixedPoint"],
+            "codedfl_lab.code.gradient_code": ["GradientCode", "GroupedCode"],
             "codedfl_lab.schemes.descriptor": ["Scheme", "CodedScheme"],
             "codedfl_lab.schemes.coded_padded": ["CodedPadded"],
             "codedfl_lab.schemes.coded_keys": ["CodedKeys", "OneShot"],

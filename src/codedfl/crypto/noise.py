@@ -1,7 +1,7 @@
 """Noise from a 32-byte seed: exact discrete Gaussians on the words of a ChaCha20 stream.
 
-As with pads (``pads``), the key is derived from (seed, label): the same seed for another purpose gives unrelated noise,
-and for the same purpose the very same noise again, in every run. Noise that was drawn anew for every repetition of a
+The key is derived from (seed, label): the same seed for another purpose gives unrelated noise, and for the same purpose
+the very same noise again, in every run. Noise that was drawn anew for every repetition of a
 message would average away.
 """
 
@@ -9,12 +9,26 @@ from __future__ import annotations
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
-from codedfl.crypto.pads import stream_key
+from codedfl.errors import InvalidInput
 from codedfl.exact import discrete_gaussian
 from codedfl.exact.scales import Scales
 from codedfl.typing import Integers
+
+SEED_BYTES = 32
+
+
+def stream_key(seed: bytes, label: str) -> bytes:
+    """The ChaCha20 key of one stream: HKDF-SHA256 of a seed, with the purpose as info and no salt (seeds are uniform).
+
+    Invariant: (seed, label) names one stream, and whoever draws one gives it a label of its own.
+    """
+    if len(seed) != SEED_BYTES:
+        raise InvalidInput(f"a seed must have {SEED_BYTES} bytes, got {len(seed)}")
+    return HKDF(SHA256(), 32, salt=None, info=b"codedfl pad v2|" + label.encode()).derive(seed)
 
 
 def draw(seed: bytes, label: str, sigma: int, count: int) -> Integers:

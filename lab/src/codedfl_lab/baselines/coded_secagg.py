@@ -12,11 +12,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.code.quorum import Quorum
 from codedfl.errors import InvalidInput
-from codedfl.privacy.views import Views
 from codedfl.typing import Seconds
 from codedfl_lab.baselines.light_secagg import SecretShared
+from codedfl_lab.code.quorum import Quorum
 from codedfl_lab.costs.times import (
     Conditions,
     DeviceCosts,
@@ -31,6 +30,7 @@ from codedfl_lab.costs.times import (
 )
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import authors_sharing_time, ring_macs
+from codedfl_lab.privacy.views import Views
 
 
 @dataclass(frozen=True)

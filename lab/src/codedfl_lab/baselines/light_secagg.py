@@ -13,14 +13,11 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from codedfl.code.quorum import Quorum
 from codedfl.data.problem import MINI_BATCHES
 from codedfl.errors import InvalidInput
-from codedfl.exact.ring import Ring
-from codedfl.privacy.exposure import Exposure
-from codedfl.privacy.views import Seen, Views, unit_forms, updates_of
 from codedfl.typing import Floats, Seconds
 from codedfl_lab.baselines.conventional import Conventional, conventional_models
+from codedfl_lab.code.quorum import Quorum
 from codedfl_lab.costs.times import (
     FLOAT_BITS,
     Conditions,
@@ -35,6 +32,9 @@ from codedfl_lab.costs.times import (
 )
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import Direction
+from codedfl_lab.primes.ring import Ring
+from codedfl_lab.privacy.exposure import Exposure
+from codedfl_lab.privacy.views import Seen, Views, unit_forms, updates_of
 from codedfl_lab.schemes.descriptor import Scheme
 
 

@@ -14,18 +14,19 @@ import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from codedfl.code.masks import combined_mask
 from codedfl.crypto.sealed import Identity
 from codedfl.sum.device import Device, Memory
 from codedfl.sum.keys import GenerationKeys, Scope, derive, digest, pack
 from codedfl.sum.layout import Layout, Words
 from codedfl.sum.terms import Terms
 from codedfl.sum.wire import Common, Enrolment, Kinds, Missing, Refused, Wire
-from codedfl.typing import Integers, Planes
+from codedfl.typing import Integers
+from codedfl_lab.code.masks import combined_mask
 from codedfl_lab.coded import wire
 from codedfl_lab.coded.form import Term
 from codedfl_lab.coded.study import CodedContract, CodedStudy
 from codedfl_lab.coded.wire import Secrets, Shares
+from codedfl_lab.primes.planes import Planes
 
 _MOST_SUMS = 2  # each as large as a few uploads
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple, Protocol
 
-from codedfl.exact.ring import Ring
 from codedfl.sum.keys import GenerationKeys
-from codedfl.typing import Planes
+from codedfl_lab.primes.planes import Planes
+from codedfl_lab.primes.ring import Ring
 
 NUMBERS = "numbers"  # the purpose of the stream of a pad
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from codedfl.crypto.pads import add_expanded
-from codedfl.exact.ring import Ring
 from codedfl.sum.keys import GenerationKeys, derive
-from codedfl.typing import Planes
 from codedfl_lab.coded.form import NUMBERS, CodedForm, Term
+from codedfl_lab.primes.pads import add_expanded
+from codedfl_lab.primes.planes import Planes
+from codedfl_lab.primes.ring import Ring
 
 
 class Keyed(CodedForm):

@@ -13,12 +13,12 @@ from typing import ClassVar
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from codedfl.crypto.pads import add_expanded
-from codedfl.exact.ring import Ring
 from codedfl.sum.keys import GenerationKeys, derive
 from codedfl.sum.wire import Refused
-from codedfl.typing import Planes
 from codedfl_lab.coded.form import NUMBERS, CodedForm, Term
+from codedfl_lab.primes.pads import add_expanded
+from codedfl_lab.primes.planes import Planes
+from codedfl_lab.primes.ring import Ring
 
 
 class Padded(CodedForm):

@@ -13,7 +13,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.code.answer_check import Projection, judge
 from codedfl.crypto.sealed import KEY_BYTES, Identity
 from codedfl.errors import MessageRefused, NotEnoughDevices, WrongAnswers
 from codedfl.sum import events
@@ -23,10 +22,12 @@ from codedfl.sum.keys import digest
 from codedfl.sum.known import GenerationOver, Known
 from codedfl.sum.store import Store
 from codedfl.sum.wire import CloseCommon, Enrolment, Wire
-from codedfl.typing import Planes, RandomBytes
+from codedfl.typing import RandomBytes
+from codedfl_lab.code.answer_check import Projection, judge
 from codedfl_lab.coded import wire
 from codedfl_lab.coded.device import bound_to
 from codedfl_lab.coded.study import CodedStudy
+from codedfl_lab.primes.planes import Planes
 
 _Found = TypeVar("_Found")
 _RESTARTS = 8
@@ -47,7 +48,7 @@ class CodedSession:
     >>> import numpy as np
     >>> from codedfl.crypto.sealed import Identity
     >>> from codedfl.engines.in_process import InProcess
-    >>> from codedfl.exact.ring import Ring
+    >>> from codedfl_lab.primes.ring import Ring
     >>> from codedfl.sum.device import InMemory
     >>> from codedfl_lab.coded.device import CodedDevice
     >>> from codedfl_lab.coded.keys import Keyed

@@ -15,16 +15,16 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from codedfl.code.gradient_code import Code, make_code
-from codedfl.code.masks import mask_receivers, mask_senders
-from codedfl.code.quorum import Quorum
-from codedfl.exact.ring import Ring
 from codedfl.sum.keys import pack
 from codedfl.sum.layout import Layout
 from codedfl.sum.terms import Participant, Terms
 from codedfl.sum.wire import Refused
-from codedfl.typing import Planes
+from codedfl_lab.code.gradient_code import Code, make_code
+from codedfl_lab.code.masks import mask_receivers, mask_senders
+from codedfl_lab.code.quorum import Quorum
 from codedfl_lab.coded.form import CodedForm
+from codedfl_lab.primes.planes import Planes
+from codedfl_lab.primes.ring import Ring
 
 
 @dataclass(frozen=True)

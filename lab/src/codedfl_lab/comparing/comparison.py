@@ -64,7 +64,7 @@ class Entry:
 
     Examples
     --------
-    >>> from codedfl import RoleKeys
+    >>> from codedfl_lab import RoleKeys
     >>> from codedfl_lab import Entry
     >>> Entry(RoleKeys(1), solver="block-krylov").step
     'derived'
@@ -192,7 +192,8 @@ def compare(
 
     Examples
     --------
-    >>> from codedfl import RoleKeys, make_problem
+    >>> from codedfl import make_problem
+    >>> from codedfl_lab import RoleKeys
     >>> from codedfl_lab import Conditions, Conventional, Entry, Fleet, Settings, compare
     >>> from codedfl_lab.datasets import load
     >>> problem = make_problem(load("digits"), n_devices=10, n_features=50)

@@ -16,14 +16,12 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.code.quorum import Quorum
 from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
-from codedfl.exact.fixed_point import FixedPoint
-from codedfl.exact.ring import NARROW
 from codedfl.solve.descent import StepSchedule, derived_step
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, Seconds
+from codedfl_lab.code.quorum import Quorum
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.fleet.clock import StragglerPolicy, TrainingClock
 from codedfl_lab.fleet.fleet import RATED_BITS, Fleet
@@ -36,6 +34,8 @@ from codedfl_lab.fleet.latency import (
     epoch_arrivals,
     mean_arrivals,
 )
+from codedfl_lab.primes.fixed_point import FixedPoint
+from codedfl_lab.primes.ring import NARROW
 from codedfl_lab.schemes.descriptor import Scheme
 from codedfl_lab.schemes.role_keys import RoleKeyed
 

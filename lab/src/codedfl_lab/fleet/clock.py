@@ -6,9 +6,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from codedfl.code.quorum import Quorum
 from codedfl.errors import InvalidInput
 from codedfl.typing import Seconds
+from codedfl_lab.code.quorum import Quorum
 
 StragglerPolicy = Literal["restart", "finish"]
 

@@ -23,8 +23,8 @@ from copy import copy
 
 import numpy as np
 
-from codedfl.code.gradient_code import check_alpha
 from codedfl.typing import Floats
+from codedfl_lab.code.gradient_code import check_alpha
 from codedfl_lab.paper.fixed_point import PaperFixedPoint
 
 

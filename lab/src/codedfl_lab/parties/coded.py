@@ -11,12 +11,12 @@ import numpy as np
 from codedfl.crypto.sealed import Identity
 from codedfl.sum.asking import Engine
 from codedfl.sum.device import Memory
-from codedfl.typing import Planes
 from codedfl_lab.coded.device import CodedDevice
 from codedfl_lab.coded.session import CodedSession
 from codedfl_lab.coded.study import CodedStudy
 from codedfl_lab.parties.making import Parties, Rows
 from codedfl_lab.parties.statistic import Numbers, RowsStatistic
+from codedfl_lab.primes.planes import Planes
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 from codedfl.crypto.noise import cross_noise, gram_noise
 from codedfl.errors import InvalidInput, RangeExceeded
 from codedfl.exact.fitted_rows import fitted
-from codedfl.exact.fixed_point import FixedPoint
-from codedfl.exact.ring import NARROW
 from codedfl.exact.row_noise import RowNoise
 from codedfl.exact.scales import Bounds
 from codedfl.sum.keys import pack
 from codedfl.typing import Floats
 from codedfl_lab.coded.study import Sizes
+from codedfl_lab.primes.fixed_point import FixedPoint
+from codedfl_lab.primes.ring import NARROW
 
 ASK = b"rows"
 

@@ -17,13 +17,13 @@ import numpy as np
 from codedfl.crypto.noise import cross_noise, gram_noise
 from codedfl.data.problem import Problem
 from codedfl.exact.fitted_rows import fitted
-from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.gram import GramSum, symmetric
 from codedfl.exact.row_noise import GridNoise, RowNoise
 from codedfl.exact.scales import GRAM_BLOCK_ROWS
 from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.shrunken import shrunken_ridge
 from codedfl.typing import Floats
+from codedfl_lab.primes.fixed_point import FixedPoint
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from codedfl.code.roles import most_blocks
 from codedfl.data.features import PrincipalFourierFeatures, RandomFourierFeatures
 from codedfl.data.problem import PAPER_REGULARISATION, Problem
 from codedfl.errors import InvalidInput
@@ -24,6 +23,7 @@ from codedfl.solve.registry import solver_kind, solver_kinds
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, Progress
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
+from codedfl_lab.code.roles import most_blocks
 from codedfl_lab.comparing.comparison import Entry
 from codedfl_lab.comparing.names import full_name, solver_name
 from codedfl_lab.comparing.paired import mean_gap

@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from codedfl.errors import InvalidInput
-from codedfl.privacy.rows import PrivacyRow
 from codedfl.report.text import terminal_table
+from codedfl_lab.privacy.rows import PrivacyRow
 
 
 def privacy_table(rows: Sequence[PrivacyRow], title: str = "") -> Table:

@@ -23,14 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from codedfl.code.gradient_code import GradientCode
 from codedfl.data.problem import Problem, make_problem
 from codedfl.errors import DataUnavailable
-from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.gram import symmetric
 from codedfl.solve.descent import STEPS, GradientDescent, StepSchedule, derived_step
 from codedfl.typing import Floats, Progress
 from codedfl_lab import datasets
+from codedfl_lab.code.gradient_code import GradientCode
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.results import Claim, Written
 from codedfl_lab.comparing.simulator import simulate
@@ -40,6 +39,7 @@ from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import FleetLatency, epoch_arrivals
 from codedfl_lab.paper import Integers, PaperFixedPoint, PaperSystem, TandonCode
 from codedfl_lab.paper.system import whole_matrix
+from codedfl_lab.primes.fixed_point import FixedPoint
 from codedfl_lab.reproduce.scope import software_versions
 from codedfl_lab.schemes.coded_padded import CodedPadded
 

@@ -19,12 +19,12 @@ from scipy import stats
 from codedfl.crypto import noise as noise_source
 from codedfl.crypto.noise import diagonal_of_triangle
 from codedfl.exact.fitted_rows import fitted
-from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.row_noise import GridNoise
 from codedfl.exact.scales import Bounds
 from codedfl.privacy.budget import Budget
 from codedfl.privacy.calibration import advantage
 from codedfl.typing import Floats
+from codedfl_lab.primes.fixed_point import FixedPoint
 
 FAULTS = ("none", "half the noise", "noise redrawn", "a forgotten clip", "no noise")
 _CONFIDENCE = 0.95

@@ -10,16 +10,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from codedfl.code.quorum import Quorum
 from codedfl.errors import InvalidInput
-from codedfl.privacy.exposure import Exposure
 from codedfl.solve.solver import Solver
+from codedfl_lab.code.quorum import Quorum
 from codedfl_lab.parties.making import Parties, Roster
 from codedfl_lab.parties.statistic import RowsStatistic
+from codedfl_lab.privacy.exposure import Exposure
 
 if TYPE_CHECKING:
-    from codedfl.privacy.rows import PrivacyRow
-    from codedfl.privacy.views import Views
+    from codedfl_lab.privacy.rows import PrivacyRow
+    from codedfl_lab.privacy.views import Views
 
 
 class Scheme(ABC):
@@ -90,7 +90,7 @@ class Scheme(ABC):
 
     def privacy_rows(self, n_devices: int) -> list[PrivacyRow]:
         """Per party what it sees and what follows: computed from the views, else by ``exposure`` alone."""
-        from codedfl.privacy.rows import MOST_DEVICES, plain_rows, privacy_rows  # which a device never computes
+        from codedfl_lab.privacy.rows import MOST_DEVICES, plain_rows, privacy_rows  # which a device never computes
 
         self.check(n_devices)
         views = self.views(n_devices) if n_devices <= MOST_DEVICES else None

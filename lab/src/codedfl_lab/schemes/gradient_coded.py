@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
-from codedfl.code.gradient_code import Code, coded_quorum, group_sizes, make_code
-from codedfl.code.quorum import Quorum
 from codedfl.errors import InvalidInput
-from codedfl.exact.ring import Ring
-from codedfl.privacy.exposure import Exposure, coded_exposure
+from codedfl_lab.code.gradient_code import Code, coded_quorum, group_sizes, make_code
+from codedfl_lab.code.quorum import Quorum
 from codedfl_lab.coded.form import CodedForm
 from codedfl_lab.coded.study import CodedStudy
 from codedfl_lab.parties.coded import CodedParties
 from codedfl_lab.parties.making import Parties, Roster
 from codedfl_lab.parties.statistic import RowsStatistic
+from codedfl_lab.primes.ring import Ring
+from codedfl_lab.privacy.exposure import Exposure, coded_exposure
 
 if TYPE_CHECKING:
-    from codedfl.privacy.views import Views
+    from codedfl_lab.privacy.views import Views
 
 _ONE_GROUP = 50  # up to this number of devices one code serves all
 _GROUP_SIZE = 25
@@ -99,7 +99,7 @@ class GradientCoded:
         return coded_quorum(n_devices, self.alpha, self.groups).with_spare(self.spare)
 
     def views(self, n_devices: int) -> Views:
-        from codedfl.privacy.views import coded_views
+        from codedfl_lab.privacy.views import coded_views
 
         return coded_views(self.code(n_devices), padded=self.form.holds_uploads, whole_answers=self.reveals_gram)
 

@@ -11,18 +11,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from codedfl.code.quorum import Quorum
-from codedfl.code.roles import ALL_ROWS, NO_ROLE, Cell, RoleCode, deal_cells, most_blocks
 from codedfl.errors import InvalidInput
-from codedfl.exact.ring import NARROW, Ring
-from codedfl.privacy.exposure import Exposure
+from codedfl_lab.code.quorum import Quorum
+from codedfl_lab.code.roles import ALL_ROWS, NO_ROLE, Cell, RoleCode, deal_cells, most_blocks
 from codedfl_lab.parties.making import Parties, Roster
 from codedfl_lab.parties.roles import RoleParties
 from codedfl_lab.parties.statistic import RowsStatistic
+from codedfl_lab.primes.ring import NARROW, Ring
+from codedfl_lab.privacy.exposure import Exposure
 from codedfl_lab.schemes.descriptor import CodedScheme
 
 if TYPE_CHECKING:
-    from codedfl.privacy.views import Views
+    from codedfl_lab.privacy.views import Views
 
 MANY_DEVICES = 50  # beyond this number, not everybody holds keys
 HOLDERS_PER_ROLE = 12  # then this number of the fastest hold each role
@@ -172,7 +172,7 @@ class RoleKeyed:
         return Exposure.beyond(self.colluders, n_devices)
 
     def views(self, n_devices: int) -> Views:
-        from codedfl.privacy.views import role_views
+        from codedfl_lab.privacy.views import role_views
 
         return role_views(self._code(n_devices), whole_answers=self.reveals_gram)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
-from codedfl.exact.fixed_point import FixedPoint
 from codedfl.exact.row_noise import RowNoise
 from codedfl.exact.scales import Bounds
 from codedfl.privacy.budget import Budget
 from codedfl.solve.noise_level import NoiseLevel
+from codedfl_lab.primes.fixed_point import FixedPoint
 from codedfl_lab.schemes.descriptor import CodedScheme
 
 
