@@ -16,7 +16,7 @@ import codedfl_lab
 ROOT = Path(__file__).parents[2]
 SOURCES = (ROOT / "src", ROOT / "lab" / "src")
 MODULES = sorted(
-    ".".join(path.relative_to(source).with_suffix("").parts)
+    ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
     for source in SOURCES
     for path in source.rglob("*.py")
     if ">>> " in path.read_text(encoding="utf-8")
