@@ -27,11 +27,9 @@ LAYERS = {
         "exact",
         "crypto",
         "sum",
-        "code",
         "privacy",
         "data",
         "solve",
-        "protocol",
         "contract",
         "statistics",
         "mqtt",
@@ -45,6 +43,9 @@ LAYERS = {
         "cli",
     ],
     "codedfl_lab": [
+        "primes",
+        "code",
+        "privacy",
         "coded",
         "parties",
         "schemes",
@@ -153,7 +154,7 @@ def test_there_are_no_import_cycles():
     graph = {name: {target for target, _ in internal_imports(name) if target != name} for name in modules()}
     # A package's __init__ re-exports its modules; that they live in it is no dependency.
     order = list(TopologicalSorter(graph).static_order())  # raises CycleError, which names the cycle
-    places = [order.index(f"codedfl.{name}") for name in ("errors", "exact.ring", "crypto.pads", "protocol.device")]
+    places = [order.index(f"codedfl.{name}") for name in ("errors", "exact.scales", "crypto.sealed", "sum.device")]
     assert places == sorted(places)
 
 
@@ -200,17 +201,17 @@ def test_pickle_is_used_nowhere():
 
 
 def test_the_reader_sees_all_forms_of_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    source = "import os.path\nfrom codedfl.crypto import pads\nfrom codedfl_lab.primes.ring import Ring\n"
-    source += "from . import epoch\nfrom ..errors import InvalidInput\ndef f():\n    import time\n"
+    source = "import os.path\nfrom codedfl_lab.primes import pads\nfrom codedfl_lab.primes.ring import Ring\n"
+    source += "from . import device\nfrom ..errors import InvalidInput\ndef f():\n    import time\n"
     file = tmp_path / "example.py"
     file.write_text(source)
-    monkeypatch.setitem(modules(), "codedfl.protocol.example", file)
-    seen = {target for target, _ in imports("codedfl.protocol.example")}
+    monkeypatch.setitem(modules(), "codedfl.sum.example", file)
+    seen = {target for target, _ in imports("codedfl.sum.example")}
     assert seen == {
         "os.path",
         "codedfl_lab.primes.pads",
         "codedfl_lab.primes.ring",
-        "codedfl.protocol.epoch",
+        "codedfl.sum.device",
         "codedfl.errors",
         "time",
     }

@@ -1,1 +1,1 @@
-"""Pads from seeds, sealed and signed messages: primitives of the ``cryptography`` package, composed."""
+"""Keys, signatures, certificates and noise from a seed: primitives of the ``cryptography`` package, composed."""

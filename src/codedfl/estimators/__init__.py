@@ -1,4 +1,4 @@
-"""The face of scikit-learn: ridge regression and classification by the coded protocol (`codedfl[estimators]`)."""
+"""scikit-learn's API: regression and classification by the secure sum (``codedfl[estimators]``)."""
 
 from importlib.util import find_spec
 

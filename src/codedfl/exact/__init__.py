@@ -1,4 +1,4 @@
-"""Integers modulo a few primes on float32 planes, and reals to and from them with a proof that nothing wraps."""
+"""Whole numbers of reals: scales with a proof that no sum wraps, exact X'X, and exact discrete Gaussian noise."""
 
 import sys
 

@@ -1,1 +1,1 @@
-"""What each party and each collusion can compute, by linear algebra; and how much noise hides a row."""
+"""How much noise hides a row, what it costs, and what all approvals together may cost."""

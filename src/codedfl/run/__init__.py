@@ -1,1 +1,1 @@
-"""Drivers of the state machines on one machine: a queue, virtual time, secure sums."""
+"""A study from its first sum to its findings: rehearsed, served on machines, or in one process for estimators."""
