@@ -9,6 +9,7 @@ from experiments.statistics import (
     cox,
     describing,
     dispersion,
+    from_total,
     glm,
     intercepts,
     linear,
@@ -19,7 +20,7 @@ from experiments.statistics import (
 )
 from experiments.statistics.cases import Line
 
-_MODULES = (describing, linear, glm, dispersion, robust, survival, cox, intercepts, weighting, plots)
+_MODULES = (describing, linear, glm, dispersion, robust, survival, cox, intercepts, weighting, from_total, plots)
 FAMILIES: tuple[Callable[[], Iterator[Line]], ...] = tuple(one.lines for one in _MODULES)
 
 

@@ -162,7 +162,7 @@ class GlmFinding:
     def _scored(self) -> list[str]:
         if self.score is None:
             return [f"no calibration: {self.no_score}"] if self.no_score else []
-        area = "" if self.score.auc is None else f", area under the ROC curve {self.score.auc:.4f}"
+        area = f", {self.score.shown_auc()}" if self.score.auc is not None else ""
         bands = [
             f"  chance {chance}: {rows} rows, {share} of them"
             for chance, rows, share in self.score.shown_calibration() or ()

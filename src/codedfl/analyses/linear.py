@@ -160,6 +160,11 @@ class LinearTotal:
         limits = np.concatenate(([1], self.study.units.limit, self.study.target_units.limit))
         return np.asarray(self._training.gram.astype(np.float64) / np.outer(limits, limits))
 
+    @property
+    def scatter(self) -> NDArray[Any]:
+        """n^2 times the covariance of the design columns and the target, in exact integers of their steps."""
+        return self._training.scatter
+
     # -- moments
 
     def moments(self) -> Moments:

@@ -105,6 +105,29 @@ class ClassScore:
         steps = pairwise(corners)
         return sum((x - left) * (low + high) / 2 for (left, low), (x, high) in steps) if corners else None
 
+    @property
+    def auc_interval(self) -> tuple[float, float] | None:
+        """Of 95 %, by DeLong's variance over the bands, within which scores are tied; None where there is no area."""
+        area = self.auc
+        if area is None:
+            return None
+        counts = np.array([(one.rows - one.second, one.second) for one in self.calibration or ()], dtype=np.float64).T
+        first, second = counts
+        below, above = np.cumsum(first) - first / 2, np.cumsum(second[::-1])[::-1] - second / 2
+        variance = 0.0
+        for mine, placed, others in ((second, below, first.sum()), (first, above, second.sum())):
+            n = mine.sum()
+            variance += float(mine @ (placed / others - area) ** 2) / max(1.0, n - 1) / n
+        reach = 1.959963984540054 * variance**0.5
+        return max(0.0, area - reach), min(1.0, area + reach)
+
+    def shown_auc(self) -> str:
+        """The area with its interval; "" where there is none."""
+        if self.auc is None or self.auc_interval is None:
+            return ""
+        low, high = self.auc_interval
+        return f"area under the ROC curve {self.auc:.4f} [{low:.4f}, {high:.4f}]"
+
     def shown_accuracy(self) -> str:
         """The accuracy for people, in per cent."""
         return f"{'at least ' * bool(self.withheld)}{100 * self.accuracy:.1f} %"
@@ -134,7 +157,12 @@ class ClassScore:
 
     def to_dict(self) -> JsonObject:
         """For JSON; what is not shown to people is not in it."""
-        known: JsonObject = {"rows": self.rows, "accuracy": self.accuracy, "auc": self.auc}
+        known: JsonObject = {
+            "rows": self.rows,
+            "accuracy": self.accuracy,
+            "auc": self.auc,
+            "auc_interval": self.auc_interval,
+        }
         shown = {"confusion": self.shown_confusion(), "calibration": self.shown_calibration()}
         return {**known, **shown, "roc": self.roc(), "withheld": self.withheld, "held_out": self.held_out}
 

@@ -16,6 +16,7 @@ from codedfl.cli import options
 from codedfl.cli.exit_codes import BAD_INPUT
 from codedfl.cli.key import State, own_key
 from codedfl.cli.screen import Screen, check_writable, table
+from codedfl.cli.study_heterogeneity import study_heterogeneity
 from codedfl.cli.study_refit import refit_study
 from codedfl.cli.study_rehearsal import rehearse_study, say_left_out
 from codedfl.contract.approval import approve
@@ -312,6 +313,7 @@ def withdraw_approval(
 
 
 app.command("refit")(refit_study)
+app.command("heterogeneity")(study_heterogeneity)
 
 
 def _show_check(screen: Screen, found: TableCheck) -> None:

@@ -75,7 +75,7 @@ def score_facts(found: ClassScore | NumberScore) -> list[tuple[str, str]]:
         error = ("error", f"{found.root_mean_square_error:.4g} (root of the mean square)")
         return [(name, f"{score_text(found.r_squared, name)} on {found.rows} held-out rows"), error]
     facts = [(name, f"{found.shown_accuracy()} on {found.rows} held-out rows")]
-    return facts if found.auc is None else [*facts, ("ranking", f"area under the ROC curve {found.auc:.4f}")]
+    return facts if found.auc is None else [*facts, ("ranking", found.shown_auc())]
 
 
 def show_tables(screen: Screen, found: ClassScore | NumberScore | None, recipe: Recipe) -> None:
