@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_runner import invoke
-from made_up import SIDE, WIDTH, picture_encoder, text_encoder
 from PIL import Image
 
 from codedfl.data.tables import read_file
 from codedfl_lab.encoders import SOURCES
+from made_up_encoders import SIDE, WIDTH, picture_encoder, text_encoder
 
 
 @pytest.fixture(autouse=True)

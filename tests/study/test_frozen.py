@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from codedfl.analyses.heads import ClassSums
+from codedfl.data.tables import as_raw_table
 from codedfl_lab.baselines.gradient_heads import GradientHead, softmax_gradient, trained
 from codedfl_lab.report.frozen_page import frozen_cells, verdicts, write_frozen_report
+from codedfl_lab.reproduce import frozen_data
 from codedfl_lab.reproduce.frozen import (
     SPLITS,
     Embedded,
@@ -24,13 +26,15 @@ from codedfl_lab.reproduce.frozen import (
     same_sum,
     split_rows,
 )
+from codedfl_lab.reproduce.scope import Scope
+from made_up_encoders import PIECES, text_encoder
 
 STEP = 1 / 32
 RANDOM = np.random.default_rng(0)
 CENTRES = RANDOM.uniform(1, 5, size=(3, 8))
 Y = RANDOM.integers(0, 3, size=1500)
 X = np.clip(np.rint((CENTRES[Y] + RANDOM.normal(size=(1500, 8))) / STEP) * STEP, 0, 6).astype(np.float32)
-DATA = Embedded("made up", X[:1200], Y[:1200], X[1200:], Y[1200:], 0.0, 6.0, STEP)
+DATA = Embedded("made up", ("a", "b", "c"), X[:1200], Y[:1200], X[1200:], Y[1200:], 0.0, 6.0, STEP)
 TINY = Sizes(seeds=2, rounds=3, tuning_rounds=1, devices=(5, 25), rates=(0.01, 0.1), pulls=(0.1,), draws=5)
 
 
@@ -70,7 +74,7 @@ def test_held_out_rows_choose_the_head_and_test_rows_do_not():
     judged = [one[2] for one in closed.heads]
     assert closed.best == closed.heads[int(np.argmax(judged))][0]
     assert closed.by_method["ours"] == closed.heads[int(np.argmax(judged))][3]
-    other = Embedded("", DATA.X, DATA.y, DATA.X_test, (DATA.y_test + 1) % 3, 0.0, 6.0, STEP)
+    other = Embedded("", DATA.classes, DATA.X, DATA.y, DATA.X_test, (DATA.y_test + 1) % 3, 0.0, 6.0, STEP)
     assert closed_forms(other, 0).best == closed.best
     assert sum(map(sum, closed.confusion)) == 300
     train, out = held_out_rows(1200, 0)
@@ -176,3 +180,17 @@ def test_the_report_has_every_row_and_says_what_held(results: FrozenResults, tmp
     rivals = [row for row in results.rows if row.curve]
     ahead = sum(ours[row.split, row.devices] > row.accuracy for row in rivals)
     assert said[-1] == f"Ours is ahead of {ahead} of 24 gradient rows after all rounds."
+
+
+def test_an_encoder_of_texts_takes_mails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    words = RANDOM.integers(0, 3, size=400)
+    table = {"text": [f"p{one} p{one + 1}" for one in words], "group": np.where(words < 1, "ham", "spam")}
+    monkeypatch.setattr(frozen_data, "load_mails", lambda _: as_raw_table(table, "mails"))
+    found = frozen_data.mails(text_encoder(tmp_path), Scope(), 2, lambda *_: None)
+    assert (len(found.X), len(found.X_test), found.classes) == (160, 40, ("ham", "spam"))
+    order = np.random.default_rng(0).permutation(400)[::2]
+    test = np.arange(200) % 5 == 0
+    expected = PIECES[words[order]] / 2 + PIECES[words[order] + 1] / 2
+    np.testing.assert_allclose(found.X, expected[~test], atol=2.0**-11 + 1e-6)
+    assert np.array_equal(found.y_test, (words[order][test] >= 1).astype(int))

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_up import PIECES, SIDE, WEIGHTS, WIDTH, picture_encoder, text_encoder
 from PIL import Image
 
 from codedfl.data.encoders import Items, encode, load_encoder, pictures_of, texts_of
 from codedfl.data.encoders.encode import BLOCK
 from codedfl.data.tables import as_raw_table
 from codedfl.errors import InvalidInput
+from made_up_encoders import PIECES, SIDE, WEIGHTS, WIDTH, picture_encoder, text_encoder
 
 PICTURES = np.random.default_rng(0).integers(0, 256, size=(BLOCK + 40, SIDE, SIDE, 3), dtype=np.uint8)
 HALF_STEP = 2.0**-11

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-from made_up import SIDE, WIDTH, picture_encoder, text_encoder
 from sklearn.base import clone
 from sklearn.linear_model import RidgeClassifier
 from sklearn.pipeline import make_pipeline
@@ -22,6 +21,7 @@ from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
 from codedfl.estimators.embed import Embed
+from made_up_encoders import SIDE, WIDTH, picture_encoder, text_encoder
 
 PICTURES = np.random.default_rng(0).integers(0, 256, size=(80, SIDE, SIDE, 3), dtype=np.uint8)
 

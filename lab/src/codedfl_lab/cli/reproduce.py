@@ -34,7 +34,7 @@ from codedfl_lab.report.tables import comparison_table
 from codedfl_lab.reproduce.arithmetic import SMALL, ArithmeticResults, reproduce_arithmetic
 from codedfl_lab.reproduce.beyond import reproduce_beyond
 from codedfl_lab.reproduce.frozen import FrozenResults
-from codedfl_lab.reproduce.frozen_data import frozen_on_cifar
+from codedfl_lab.reproduce.frozen_data import frozen_on
 from codedfl_lab.reproduce.noise import FEATURES, NoiseResults, reproduce_noise
 from codedfl_lab.reproduce.reproduce import reproduce
 from codedfl_lab.reproduce.scope import Scope
@@ -86,7 +86,7 @@ def reproduce_paper(
     NAME is mnist (Figure 1a), fashion-mnist (Figure 1b), all (both); arithmetic: the paper's own fixed-point system
     beside ours, Propositions 1 to 3 one by one; beyond: coded keys, Krylov solvers, the one-shot floor and large
     fleets; noise: accuracy against epsilon, membership tests and an audit; or frozen: heads on frozen features of
-    CIFAR-10 beside FedAvg, FedProx and Scaffold, where --encoder names the encoder.
+    CIFAR-10 (or of mails, if --encoder names an encoder of texts) beside FedAvg, FedProx and Scaffold.
 
     Writes results.json, traces.csv, the figure and a report to DIR/NAME. Takes some minutes per data set; Ctrl-C keeps
     the data sets that were finished.
@@ -123,7 +123,7 @@ def reproduce_paper(
                 results = (
                     _study(screen, one, scope, quick, say)
                     if encoder is None
-                    else frozen_on_cifar(load_encoder(encoder), scope, quick, say)
+                    else frozen_on(load_encoder(encoder), scope, quick, say)
                 )
         except KeyboardInterrupt:
             kept = ", ".join(str(out / each.name) for each in finished)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from codedfl_lab.datasets.cifar import CLASSES
 from codedfl_lab.report import canvas, page
 from codedfl_lab.report.canvas import BLUE, COLOURS, INK, Pictures
 from codedfl_lab.reproduce.frozen import FrozenResults, FrozenRow
@@ -126,8 +125,7 @@ def confusion_figure(results: FrozenResults) -> Pictures:
     """Test rows of each class by the class they were taken for."""
 
     def draw(figure: Figure, _column: bool) -> None:
-        axes, size = figure.subplots(), len(results.confusion)
-        names = CLASSES if size == len(CLASSES) and results.dataset == "cifar-10" else tuple(map(str, range(size)))
+        axes, size, names = figure.subplots(), len(results.confusion), results.classes
         largest = max(map(max, results.confusion))
         axes.imshow(results.confusion, cmap="Blues", vmin=0, vmax=largest)
         for place, counts in enumerate(results.confusion):

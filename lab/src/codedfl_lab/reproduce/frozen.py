@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from codedfl.analyses.heads import ClassSums, Head, all_heads
 from codedfl.data.dataset import Dataset
 from codedfl.data.problem import make_problem
+from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
 from codedfl.typing import Floats, Integers, Progress, Singles
 from codedfl_lab.baselines.gradient_heads import GradientHead, accuracy, candidates, trained
@@ -49,9 +50,13 @@ _CHUNK = 1 << 16  # bits of a message that are sent again when they are lost
 
 @dataclass(frozen=True, eq=False)
 class Embedded:
-    """Embeddings on the encoder's grid, and their classes."""
+    """Embeddings on the encoder's grid, and their classes by number.
+
+    classes: what these are called.
+    """
 
     name: str
+    classes: tuple[str, ...]
     X: Singles
     y: NDArray[np.int64]
     X_test: Singles
@@ -62,8 +67,8 @@ class Embedded:
 
     @property
     def n_classes(self) -> int:
-        """As the training rows have them."""
-        return int(self.y.max()) + 1
+        """How many there are."""
+        return len(self.classes)
 
     def codes(self, rows: Integers) -> Singles:
         """Whole numbers about the middle of the range, as they are summed."""
@@ -149,6 +154,7 @@ class FrozenResults(Written):
     heads: tuple[tuple[str, float, float, float], ...]
     confusion: tuple[tuple[int, ...], ...]
     dataset: str
+    classes: tuple[str, ...]
     width: int
     n_train: int
     seeds: int
@@ -191,7 +197,7 @@ def held_out_rows(n: int, seed: int) -> tuple[Integers, Integers]:
 def integer_sum(codes: Singles, classes: NDArray[np.int64], n_classes: int) -> Integers:
     """[X, Y]'[1, X, Y] in exact integers: what a device adds up.
 
-    Blocks of 1024 rows are exact in float32: 1024 times the square of 96 is below 2^24.
+    Blocks have so few rows that float32 is exact: rows times the largest square stay below 2^24.
 
     Examples
     --------
@@ -203,9 +209,12 @@ def integer_sum(codes: Singles, classes: NDArray[np.int64], n_classes: int) -> I
     width = 1 + codes.shape[1] + n_classes
     total = np.zeros((width, width), dtype=np.int64)
     eye = np.eye(n_classes, dtype=np.float32)
-    for start in range(0, len(codes), 1024):
-        part = codes[start : start + 1024]
-        hot = eye[classes[start : start + 1024]]
+    block = min(1024, 2**24 // max(1, int(np.abs(codes).max(initial=1))) ** 2)
+    if not block:
+        raise InvalidInput("codes must be at most 2^12 in size: take a coarser step")
+    for start in range(0, len(codes), block):
+        part = codes[start : start + block]
+        hot = eye[classes[start : start + block]]
         rows = np.hstack([np.ones((len(part), 1), dtype=np.float32), part, hot])
         total += (rows.T @ rows).astype(np.int64)
     return total
@@ -421,6 +430,7 @@ def reproduce_frozen(
         heads=first.heads,
         confusion=first.confusion,
         dataset=data.name,
+        classes=data.classes,
         width=data.X.shape[1],
         n_train=int(first.total[0, 0]),
         seeds=sizes.seeds,

@@ -1,48 +1,55 @@
-"""CIFAR-10 as embeddings of a frozen encoder: computed once, kept in the user's cache, and read from it afterwards."""
+"""Data of the benchmark as embeddings: computed once, kept in the user's cache, and read from it afterwards."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.data.encoders import Encoded, Encoder, Items, encode
+from codedfl.data.encoders import Encoder, Items, TextEncoder, encode
 from codedfl.files import cache_folder
 from codedfl.typing import Progress
-from codedfl_lab.datasets.cifar import load_pictures
+from codedfl_lab.datasets.cifar import CLASSES, load_pictures
+from codedfl_lab.datasets.mails import load_mails
 from codedfl_lab.reproduce.frozen import Embedded, FrozenResults, Sizes, reproduce_frozen
 from codedfl_lab.reproduce.scope import Scope
 
 QUICK = Sizes(seeds=1, rounds=5, tuning_rounds=2, devices=(25,), rates=(0.01,), pulls=(0.01,), draws=20)
 QUICK_EVERY = 20  # of which rows one is taken
+_TEST_SHARE = 5  # of mails, which have no test part of their own: one in so many
 
 
-def frozen_on_cifar(encoder: Encoder, scope: Scope, quick: bool, say: Progress) -> FrozenResults:
-    """The benchmark on CIFAR-10; a quick look takes every 20th row."""
-    pictures, every = load_pictures(scope.data_dir), QUICK_EVERY if quick else 1
-
-    def embedded(X: NDArray[np.uint8], y: NDArray[np.int64], part: str) -> Encoded:
-        return _encoded(encoder, X[::every], y[::every], lambda done: say(f"embeddings, {part} rows", done))
-
-    train, test = (
-        embedded(pictures.X_train, pictures.y_train, "training"),
-        embedded(pictures.X_test, pictures.y_test, "test"),
-    )
-    data = Embedded(
-        "cifar-10",
-        train.values,
-        pictures.y_train[::every],
-        test.values,
-        pictures.y_test[::every],
-        encoder.low,
-        encoder.high,
-        encoder.step,
-    )
+def frozen_on(encoder: Encoder, scope: Scope, quick: bool, say: Progress) -> FrozenResults:
+    """The benchmark on CIFAR-10, or on mails where the encoder takes texts; a quick look takes every 20th row."""
+    made = mails if isinstance(encoder, TextEncoder) else cifar
+    data = made(encoder, scope, QUICK_EVERY if quick else 1, say)
     sizes = QUICK if quick else Sizes(seeds=len(scope.seeds), draws=scope.draws)
     return reproduce_frozen(data, sizes, say, scope.command)
 
 
-def _encoded(encoder: Encoder, X: NDArray[np.uint8], y: NDArray[np.int64], done: Callable[[float], None]) -> Encoded:
-    names = [f"picture {place}" for place in range(len(X))]
-    return encode(encoder, Items(X, names, y), cache_folder() / "embeddings", lambda part, of: done(part / of))
+def cifar(encoder: Encoder, scope: Scope, every: int, say: Progress) -> Embedded:
+    """Pictures, with the test part that the data set has."""
+    pictures = load_pictures(scope.data_dir)
+    X = _encoded(encoder, pictures.X_train[::every], lambda done: say("embeddings, training rows", done))
+    X_test = _encoded(encoder, pictures.X_test[::every], lambda done: say("embeddings, test rows", done))
+    y, y_test = pictures.y_train[::every], pictures.y_test[::every]
+    return Embedded("cifar-10", CLASSES, X, y, X_test, y_test, encoder.low, encoder.high, encoder.step)
+
+
+def mails(encoder: Encoder, scope: Scope, every: int, say: Progress) -> Embedded:
+    """Texts, of which every fifth in a random order that is always the same is a test row."""
+    table = load_mails(scope.data_dir)
+    order = np.random.default_rng(0).permutation(len(table))[::every]
+    texts, groups = table.column("text")[order], table.column("group")[order]
+    X = _encoded(encoder, texts.tolist(), lambda done: say("embeddings of mails", done))
+    classes, y = np.unique(groups, return_inverse=True)
+    test = np.arange(len(y)) % _TEST_SHARE == 0
+    names = tuple(map(str, classes.tolist()))
+    return Embedded("mails", names, X[~test], y[~test], X[test], y[test], encoder.low, encoder.high, encoder.step)
+
+
+def _encoded(encoder: Encoder, rows: Any, done: Callable[[float], None]) -> NDArray[np.float32]:
+    items = Items(rows, [f"row {place}" for place in range(len(rows))])
+    return encode(encoder, items, cache_folder() / "embeddings", lambda part, of: done(part / of)).values
