@@ -147,7 +147,7 @@ def test_no_rows_no_columns_one_class(path: Path) -> None:
 
 def test_files_that_are_not_what_they_are_called(path: Path) -> None:
     refused(f"data file must exist, got {str(path)!r}", path)
-    path.write_bytes(b"\xff\xfe\x00 no table")
+    path.write_bytes(b"\xfd\xfe\x00 no table")
     with pytest.raises(ValueError, match=rf"^{path.name} must be "):
         load(path)
 
@@ -155,7 +155,9 @@ def test_files_that_are_not_what_they_are_called(path: Path) -> None:
 def test_an_unknown_ending(tmp_path: Path) -> None:
     path = tmp_path / "data.xlsx"
     path.write_text("")
-    refused("data file must end in .csv, .csv.gz, .tsv, .txt, .parquet or .npz, got 'data.xlsx'", path)
+    rule = "data file must end in .csv, .csv.gz, .tsv, .txt, .parquet or .npz, got"
+    refused(f"{rule} 'data.xlsx': save its sheet as CSV UTF-8", path)
+    refused(f"{rule} 'data.sav'", path.with_suffix(".sav"))
 
 
 def test_csv_longer_than_a_block(tmp_path: Path) -> None:
