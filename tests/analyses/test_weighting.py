@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 from experiments.statistics.cases import found
-from experiments.statistics.weighting import COLUMNS, compared, made_up
+from experiments.statistics.weighting import COLUMNS, TIMES, compared, hazards, made_up, times_made_up
 
 from codedfl.analyses.weighting import IptwFinding, IptwFit
-from codedfl.contract.models.weighting import IptwModel
+from codedfl.contract.models.weighting import IptwCoxModel, IptwModel
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.statistics.statistic import Ask
 from totals import dealt, total_of
 from wording import exactly
 
 MODEL = IptwModel("m", COLUMNS, treatment="drug")
+COX = IptwCoxModel("m", COLUMNS, "died", TIMES, treatment="drug")
 
 
 @pytest.mark.parametrize("kind", ["number", "classes"])
@@ -46,6 +47,45 @@ def test_weights_balance_what_the_treatment_was_chosen_by():
     assert abs(age[drug == 1].mean() - age[drug == 0].mean()) / age.std() > 0.4
     assert max(map(abs, of.balance.values())) < 0.1
     assert all(one < (drug == arm).sum() for arm, one in enumerate(of.effective))
+
+
+# -- times until an event
+
+
+def test_a_weighted_hazard_ratio_is_that_of_its_definition():
+    lines = list(hazards())
+    assert len(lines) == 2
+    assert [line for line in lines if not line.difference <= line.bound] == []
+
+
+@pytest.mark.parametrize("statistic", ["weighted-times", "weighted-scores"])
+def test_who_holds_which_row_changes_no_bit_of_weighted_times(statistic: str):
+    case = times_made_up(300)
+    study = case.study(COX)
+    rng, n = np.random.default_rng(3), len(TIMES)
+    numbers = rng.normal(0, 0.2, 4 * n if statistic == "weighted-scores" else 0)
+    point = np.concatenate(([0.1, 0.5, -0.2, 0.3], np.arange(n) % 2, numbers))
+    ask = Ask(statistic, (), point, "m")
+    first, second = (total_of(study, ask, dealt(study, case.table, parts, seed=parts)) for parts in (1, 7))
+    assert first == second
+
+
+def test_an_arm_without_the_event():
+    case = times_made_up()
+    case = replace(case, values={**case.values, "died": case.values["died"] * case.values["drug"]})
+    (none,) = found(case, case.study(COX)).models
+    assert none.lines() == [
+        "none: 'died' must be 1 in some row without and with 'drug' within the times of the model 'm', got an arm"
+        " without"
+    ]
+
+
+def test_a_device_refuses_scores_beyond_their_bound():
+    study, n = times_made_up().study(COX), len(TIMES)
+    point = np.concatenate((np.zeros(4), np.ones(n), np.ones(4 * n)))
+    message = "an ask must fit the study: scores of 'm' must be at most 16 in size, got 21"
+    with pytest.raises(MessageRefused, match=exactly(message)):
+        Ask.decode(Ask("weighted-scores", (), point, "m").encode(), study)
 
 
 # -- failures

@@ -98,7 +98,14 @@ class IptwFinding:
         return self.inference.summary().splitlines()
 
 
-class _Chance(GlmProblem):
+class Chance(GlmProblem):
+    """The likelihood of the propensity.
+
+    Examples
+    --------
+    See ``iptw``, which maximises it.
+    """
+
     statistic = Propensity
     model: IptwModel
 
@@ -127,7 +134,7 @@ def iptw(totals: Totals, model: IptwModel) -> Generator[Ask, Any, Finding]:
         raise InvalidInput(clipped)
     yield from check_cells(totals, model)
     check_columns(totals, model)
-    problem = _Chance(totals, model)
+    problem = Chance(totals, model)
     found = yield from maximise(totals, problem, np.zeros(problem.spread.width), close=1e-7)
     if problem.reach(found.beta) > 1:
         raise InvalidInput(

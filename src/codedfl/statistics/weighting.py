@@ -18,23 +18,33 @@ from codedfl.statistics.statistic import register_statistic
 from codedfl.typing import Floats, Integers
 
 
-class _Treated(Newton):
-    """A model of the treatment, which is a column of the table."""
+class Treated(Newton):
+    """A model of the treatment, which is a column of the table.
+
+    Examples
+    --------
+    See ``Propensity``, which is one.
+    """
 
     def treated(self, codes: Integers) -> Floats:
         """1 of those who were, else 0."""
         assert isinstance(self.model, IptwModel)
         return self._values(self.model.treatment, codes)
 
+    def odds(self, codes: Integers) -> tuple[Floats, Floats, Floats]:
+        """Of each row the treatment, what the model leaves of it, and the odds that it had not what it had."""
+        treated, chance = self.treated(codes), Binomial().mean(self.predictor(codes))
+        return treated, treated - chance, np.where(treated == 1.0, (1.0 - chance) / chance, chance / (1.0 - chance))
+
     @classmethod
     def named(cls, study: Study) -> str:
         """The models."""
-        models = (one for one in study.models if isinstance(one, IptwModel))
+        models = (one for one in study.models if isinstance(one, IptwModel) and cls.name in one.statistics)
         return "; ".join(f"{one.name}, linear predictor up to {one.bound:g}" for one in models)
 
 
 @register_statistic
-class Propensity(_Treated):
+class Propensity(Treated):
     """As ``newton`` for a logistic model of the treatment.
 
     Examples
@@ -74,7 +84,7 @@ class Propensity(_Treated):
 
 
 @register_statistic
-class Weighted(_Treated):
+class Weighted(Treated):
     """Sums with weights w that are the inverse of the chance of the treatment that a row had.
 
     For the rows without and with the treatment: of w x, w (y - mean), w^2 and the slope of w (y - mean) by the
@@ -138,13 +148,12 @@ class Weighted(_Treated):
 
     def terms(self, codes: Integers, target: Integers) -> Floats:
         """What each row adds."""
-        X, treated, y = scaled_design(self.study, self._glm, codes), self.treated(codes), self._scaled(target)
-        chance = Binomial().mean(self.predictor(codes))
-        parts, scores = [], [(treated - chance)[:, None] * X]
+        X, y = scaled_design(self.study, self._glm, codes), self._scaled(target)
+        treated, left, odds_of_all = self.odds(codes)
+        parts, scores = [], [left[:, None] * X]
         for arm, mean in enumerate(self.point[-2:]):
             here = treated == arm
-            odds = np.where(here, (1.0 - chance) / chance if arm else chance / (1.0 - chance), 0.0)
-            weight = np.where(here, 1.0 + odds, 0.0)
+            odds, weight = np.where(here, odds_of_all, 0.0), np.where(here, 1.0 + odds_of_all, 0.0)
             score = weight * (y - mean)
             slope = (odds * (y - mean) * (1.0 if arm else -1.0))[:, None] * X
             parts += [weight[:, None] * X, score[:, None], (weight * weight)[:, None], slope]

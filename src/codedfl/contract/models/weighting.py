@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from codedfl.contract.models import GlmModel, Named, Target, check_two_classes, register_model
+from codedfl.contract.models import GlmModel, Named, Target, TimedModel, check_two_classes, register_model
 from codedfl.contract.study_columns import ClassTarget
 from codedfl.errors import InvalidInput
 
@@ -54,3 +54,23 @@ class IptwModel(GlmModel):
             )
         if isinstance(target, ClassTarget):
             check_two_classes(self.name, target)
+
+
+@register_model
+@dataclass(frozen=True)
+class IptwCoxModel(IptwModel, TimedModel):
+    """The hazard ratio of a treatment by weighting: Cox's model of the treatment alone. The target is the time.
+
+    >>> IptwCoxModel("effect", ("age",), "died", (30.0, 60.0), treatment="drug").uses
+    ('drug', 'died')
+    """
+
+    kind: ClassVar[str] = "iptw-cox"
+    totals: ClassVar[tuple[str, ...]] = ("crosstable", "ends")
+    at_points: ClassVar[tuple[str, ...]] = ("survival", "propensity", "weighted-times", "weighted-scores")
+    points: ClassVar[int] = 16
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """The treatment, and what says how a time ended."""
+        return (self.treatment, self.event)
