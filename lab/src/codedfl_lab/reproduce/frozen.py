@@ -86,11 +86,11 @@ class Sizes:
     """
 
     seeds: int = 5
-    rounds: int = 40
+    rounds: int = 45
     tuning_rounds: int = 8
     devices: tuple[int, ...] = DEVICES
     gradient_seeds: dict[int, int] = field(default_factory=dict)
-    rates: tuple[float, ...] = (0.003, 0.01, 0.03, 0.1)
+    rates: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3)
     pulls: tuple[float, ...] = (0.001, 0.01)
     draws: int = 100
 
