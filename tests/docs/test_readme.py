@@ -79,6 +79,8 @@ def test_its_commands_are_those_of_the_command_line_and_of_make():
     for line in lines:
         if line.startswith("codedfl "):
             parsed(shlex.split(line)[1:])
+    for command in re.findall(r"`(codedfl \w+ [^`]+)`", README):
+        parsed(shlex.split(command)[1:])
     targets = {line.split()[1] for line in lines if line.startswith("make ")}
     assert targets == {"run", "test"}
     assert all(f"\n{target}:" in (ROOT / "Makefile").read_text() for target in targets)

@@ -77,6 +77,10 @@ class Study:
     row_blocks: K, in how many blocks the rows of X'X are dealt out among the holders of a role where products are asked
         for; the server takes fewer where features or holders are fewer. The model is the same with any. Above 1 one
         holder per role keeps all rows: it stands in for whoever dies.
+    number_bits: in how many bits a number of a sum of products is: 32, 48 or 64; None is 48, or 64 where a column's
+        range asks for it.
+    spare_replies: how many further replies of a role must agree with the first: 1 shows a wrong one, 2t outvote t
+        devices.
     roster: SHA-256 of the roster's meaning, in hex, as codedfl roster show says it; "" is for rehearsals only.
     server_key: the server's public key, in hex, as codedfl key --server says it; "" is for rehearsals only.
     smallest_cell: levels, gaps and products of levels that fewer rows of a device have are told as something commoner
