@@ -9,7 +9,7 @@ older one, or none, and ends with the same sums.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import pairwise
 from typing import Protocol, TypeVar
 
@@ -293,15 +293,14 @@ class Session:
         self._asking.needs(goals)
         return goals
 
-    def _uploads(self, ask: bytes, entries: bytes) -> list[KeptUpload]:
-        found = []
+    def _uploads(self, ask: bytes, entries: bytes) -> Iterator[KeptUpload]:
+        """One after the other: together they may be gigabytes."""
         for entry in wire.decode_list(entries):
             saved = self._store.get(("upload", digest(ask), entry.name))
             if saved is None:  # the store was set back or damaged: what is missing is asked for again
                 self._store.drop(("list", digest(ask)), ("matrix", digest(ask)))
                 raise GenerationOver
-            found.append(msgspec.msgpack.decode(saved, type=KeptUpload))
-        return found
+            yield msgspec.msgpack.decode(saved, type=KeptUpload)
 
     def _is_summed(self, ask: bytes, entries: bytes, place: Key, found: bytes) -> None:
         names = tuple(one.name for one in wire.decode_list(entries))
