@@ -30,6 +30,7 @@ from codedfl.report.run_watch import RunWatch, begun_study
 from codedfl.report.study_files import write_results
 from codedfl.statistics.study_sums import StudySums
 from codedfl.sum.asking import Engine, Patience
+from codedfl.sum.events import Event, SumBegun
 from codedfl.sum.session import Session
 from codedfl.sum.store import Store
 
@@ -133,7 +134,18 @@ def _served(
         tell=watch.take,
         wall=wall,
     )
-    totals = StudyTotals(sums, session, store, lambda epoch: watch.ended(epoch, None), watch.take)
+
+    def told(event: Event) -> None:
+        if isinstance(event, SumBegun):
+            log.info("asking for %s", event.stage)
+        watch.take(event)
+
+    def ended(epoch: int) -> None:
+        watch.ended(epoch, None)
+        if watch.stage == "products":
+            log.info("epoch %d", epoch)
+
+    totals = StudyTotals(sums, session, store, ended, told)
     try:
         findings = drive(sums.study, totals.answer)
     except NotEnoughDevices as error:
