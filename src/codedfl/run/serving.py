@@ -102,6 +102,7 @@ def serve_study(
     See ``codedfl.run.rehearsal``, which does the same with devices of this process.
     """
     serving.check(study)
+    check_former(serving.output)
     watch = watch or RunWatch(serving.output)
     sums = StudySums(study, serving.roster)
     with sole_user(make_private_folder(serving.output), "output-dir"), closing(watch):
@@ -117,6 +118,15 @@ def serve_study(
         watch.take(begun_study(sums))
         with watch.told_how_it_ends():
             return _served(engine, sums, serving, store, watch, wall)
+
+
+def check_former(output: Path) -> None:
+    """A run that was begun by 0.3 has no replies to go on with."""
+    if any(path.is_dir() for pattern in ("answers", "checkpoint-*") for path in output.glob(pattern)):
+        raise InvalidInput(
+            f"--out (output-dir on Flower) must not hold a run that codedfl 0.3 began, got {str(output)!r}: finish it"
+            " with that version, or choose another"
+        )
 
 
 def _served(
