@@ -55,7 +55,7 @@ class Session:
 
     Examples
     --------
-    See ``codedfl.run.in_process``, which has devices in this process.
+    See ``codedfl.run.sums_in_process``, which has devices in this process.
 
     Parameters
     ----------
