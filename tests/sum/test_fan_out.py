@@ -102,6 +102,15 @@ def test_what_was_prepared_needs_one_round_trip() -> None:
     assert timed.kinds() == {"answer": 2}
 
 
+def test_what_is_prepared_in_no_time_is_sent_and_taken_when_it_comes() -> None:
+    timed = Timed(lambda name, kind, reply: 0.1)
+    timed.session.enrol()
+    timed.session.prepare(ASK)
+    assert timed.kinds()["upload"] == 10
+    timed.session.sum(ASK)
+    assert timed.kinds()["upload"] == 10
+
+
 def test_a_slow_holder_is_hedged_and_a_lost_reply_asked_for_again() -> None:
     slow = Timed(lambda name, kind, reply: 50.0 if kind == "answer" and name in ("d0", "d1") else 0.1)
     slow.session.prepare(ASK, seconds=10.0)
