@@ -60,8 +60,9 @@ federation: $(VENV)/.installed
 	$(BIN)/python -m experiments.federation
 
 # A broker, a server and five devices on this machine, with TLS; one is slow, one is killed, one returns.
+# SCHEME=coded-padded, coded-keys, role-keys: the laboratory's schemes as real processes, with stragglers and kills.
 fleet: $(VENV)/.installed
-	$(BIN)/python -m experiments.fleet
+	$(BIN)/python -m $(if $(SCHEME),experiments.coded_fleet --scheme $(SCHEME),experiments.fleet)
 
 # The same tests as in make test, on many more random schedules, inputs and collusions.
 faults: $(VENV)/.installed

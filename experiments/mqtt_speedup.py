@@ -123,7 +123,8 @@ class _Times(RunWatch):
 
     def ended(self, epoch: int, score: float | None) -> None:
         super().ended(epoch, score)
-        self.times.append(time.time())
+        if self.stage == "products":
+            self.times.append(time.time())
 
 
 def run_ours(fleet: SpeedFleet, way: str, delays: list[dict[str, Any]]) -> tuple[_Times, StudyFindings, int]:

@@ -48,7 +48,7 @@ def test_another_name_is_an_attribute_error(package: ModuleType):
 
 
 def test_the_doors_are_public():
-    assert (codedfl.Solver, codedfl.Scheme, codedfl.CodedScheme) == (Solver, Scheme, CodedScheme)
+    assert (codedfl.Solver, codedfl_lab.Scheme, codedfl_lab.CodedScheme) == (Solver, Scheme, CodedScheme)
     assert (codedfl_lab.LatencyModel, codedfl_lab.compare, codedfl_lab.plan) == (LatencyModel, compare, plan)
 
 

@@ -109,7 +109,8 @@ def test_a_patience_with_a_key_that_nobody_reads(run: Run):
     Path("patience.toml").write_text("join-second = 3.0\n")
     result = run(*SERVE, "--out", "out", "--patience", "patience.toml")
     assert result.exit_code == 2
-    assert result.stderr.startswith("error: a key of the patience must be one of join-seconds, gone-seconds, ")
+    assert result.stderr.startswith("error: the patience must be a TOML file of join, upload, reply, retry, ")
+    assert result.stderr.endswith("got 'patience.toml' (unknown: join-second)\n")
 
 
 def test_a_study_that_is_over_is_not_begun_anew(run: Run):
@@ -124,12 +125,19 @@ def test_a_study_that_is_over_is_not_begun_anew(run: Run):
     assert kept.read_bytes() == b"the result"
 
 
-def test_a_study_whose_checkpoint_is_there_goes_on(run: Run):
-    checkpoint = Path("half/checkpoint-gram")
-    checkpoint.mkdir(parents=True)
-    Path("half").chmod(0o700)
-    Path("half/model.safetensors").write_bytes(b"the model so far")
-    (checkpoint / "index.msgpack").write_bytes(b"")
+def test_a_study_whose_replies_are_there_goes_on(run: Run):
+    Path("half").mkdir(mode=0o700)
+    Path("half/replies.sqlite").touch(mode=0o600)
     result = run(*SERVE, "--out", "half")
     assert result.exit_code == 2
     assert result.stderr.startswith("error: the broker must be reachable at mqtt://127.0.0.1:1")
+
+
+def test_a_run_that_0_3_began_is_finished_with_0_3(run: Run):
+    Path("half/checkpoint-gram").mkdir(parents=True)
+    result = run(*SERVE, "--out", "half")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "error: --out (output-dir on Flower) must not hold a run that codedfl 0.3 began, got 'half': finish it with"
+        " that version, or choose another\n"
+    )

@@ -125,9 +125,9 @@ def test_the_papers_size_fits_two_primes():
 
 
 def test_more_samples_cost_bits_of_the_ring():
-    one = FixedPoint.natural_bits(FixedPoint.derive(MNIST, 2000, 25).ring, MNIST, 2000)
+    one = natural_bits(FixedPoint.derive(MNIST, 2000, 25).modulus, MNIST, 2000)
     many = Bounds(MNIST.features, 1.0, 40 * 60_000, 2_400)
-    assert FixedPoint.natural_bits(FixedPoint.derive(many, 2000, 1000).ring, many, 2000) in (one - 6, one - 5)
+    assert natural_bits(FixedPoint.derive(many, 2000, 1000).modulus, many, 2000) in (one - 6, one - 5)
 
 
 def test_more_precision_takes_the_third_prime():
@@ -351,8 +351,8 @@ def test_a_decoded_product_is_used_up_to_its_limit_and_refused_beyond(precision:
         beyond = list(entries)
         beyond[column] += sign
         message = (
-            f"decoded X'X e must stay within +-{limits[column]} ring units, got {limits[column] + 1}:"
-            " an overflow or a corrupted answer, not used"
+            f"decoded X'X e must stay within +-{limits[column]} units, got {limits[column] + 1}:"
+            " an overflow or a wrong reply, not used"
         )
         with pytest.raises(RangeExceeded, match=exactly(message)):
             format_.planes_of_product(planes_of(beyond, format_.ring, 4, 2), update, 6)
@@ -367,10 +367,7 @@ def test_a_decoded_constant_is_used_up_to_its_limit_and_refused_beyond(sign: int
     entries = [sign * limit, 0, 1, -1]
     reals = format_.planes_of_constant(planes_of(entries, format_.ring, 4, 1), initial)
     assert reals.tolist() == oracle.reals([[v] for v in entries], format_.constant_bits)
-    message = (
-        f"decoded G^(1) must stay within +-{limit} ring units, got {limit + 1}:"
-        " an overflow or a corrupted answer, not used"
-    )
+    message = f"decoded G^(1) must stay within +-{limit} units, got {limit + 1}: an overflow or a wrong reply, not used"
     with pytest.raises(RangeExceeded, match=exactly(message)):
         format_.planes_of_constant(planes_of([sign * (limit + 1), 0, 0, 0], format_.ring, 4, 1), initial)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-import codedfl
+import codedfl_lab
 from codedfl_lab.cli.scheme_choice import RaceOptions
 from codedfl_lab.schemes.registry import SCHEMES
 
@@ -18,14 +18,14 @@ Run = Callable[..., Result]
 QUICK = ("--targets", "0.7", "--seeds", "1", "--draws", "3", "--epochs", "60")
 
 
-class Strangers(codedfl.CodedKeys):
+class Strangers(codedfl_lab.CodedKeys):
     name = "strangers"
 
 
 @pytest.fixture
 def strangers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SCHEMES, "_known", dict(SCHEMES._known))
-    codedfl.register_scheme(Strangers)
+    codedfl_lab.register_scheme(Strangers)
 
 
 def summary(folder: str) -> list[dict[str, str]]:

@@ -102,6 +102,15 @@ def test_what_was_prepared_needs_one_round_trip() -> None:
     assert timed.kinds() == {"answer": 2}
 
 
+def test_what_is_prepared_in_no_time_is_sent_and_taken_when_it_comes() -> None:
+    timed = Timed(lambda name, kind, reply: 0.1)
+    timed.session.enrol()
+    timed.session.prepare(ASK)
+    assert timed.kinds()["upload"] == 10
+    timed.session.sum(ASK)
+    assert timed.kinds()["upload"] == 10
+
+
 def test_a_slow_holder_is_hedged_and_a_lost_reply_asked_for_again() -> None:
     slow = Timed(lambda name, kind, reply: 50.0 if kind == "answer" and name in ("d0", "d1") else 0.1)
     slow.session.prepare(ASK, seconds=10.0)
@@ -123,9 +132,11 @@ def test_an_epoch_asks_all_holders_and_takes_the_fastest() -> None:
     fast = {"d4": 0.1, "d7": 0.2}
     timed = Timed(lambda name, kind, reply: fast.get(name, 5.0) if kind == "answer" else 0.1)
     timed.session.sum(ASK)
-    for _ in range(3):
+    for e in (E, 2 * E, 3 * E):
         timed.asked.clear()
-        assert timed.took(lambda: timed.session.product(ASK, E)) <= 0.2 + 0.2
+        begun = timed.engine.now()
+        timed.session.product(ASK, e)
+        assert timed.engine.now() - begun <= 0.2 + 0.2
         assert timed.kinds()["answer"] >= 8
 
 
@@ -139,10 +150,18 @@ def test_holders_share_the_rows_of_a_product_among_themselves() -> None:
         timed.session.sum(ASK)
         timed.session.product(ASK, E)  # lists are sent
         begun = timed.engine.now()
-        timed.session.product(ASK, E)
+        timed.session.product(ASK, 2 * E)
         times.append(timed.engine.now() - begun)
     whole, shared = times
     assert shared < whole - 30, "a quarter of the numbers is left for each of the first four holders"
+
+
+def test_a_product_that_is_known_is_not_asked_for_again() -> None:
+    timed = Timed(lambda name, kind, reply: 0.1)
+    first = timed.session.product(ASK, E)
+    timed.asked.clear()
+    assert (timed.session.product(ASK, E) == first).all()
+    assert not timed.asked
 
 
 class Wrong(Device):

@@ -180,7 +180,7 @@ def each_request_counts() -> Iterator[None]:
 
 
 @contextmanager
-def counted_before_it_is_pinned() -> Iterator[None]:
+def pinned_with_the_generation() -> Iterator[None]:
     """The first numbers of a statistic are pinned with the generation's key instead of the device's own."""
 
     def contribute(self: Disk, ask: bytes, pinned: bytes, kept: Callable[..., None] = Disk.contribute) -> None:
@@ -208,7 +208,7 @@ def closed_for_good() -> Iterator[None]:
 
 @pytest.mark.parametrize(
     "mutant",
-    [random_nonces, root_in_memory_only, each_request_counts, counted_before_it_is_pinned, no_retry, closed_for_good],
+    [random_nonces, root_in_memory_only, each_request_counts, pinned_with_the_generation, no_retry, closed_for_good],
 )
 def test_schedules_find_a_rule_that_is_missing(mutant: Callable[[], object]) -> None:
     with mutant():

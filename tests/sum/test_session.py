@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 from codedfl.engines.in_process import InProcess
-from codedfl.sum.layout import Layout
+from codedfl.errors import NotEnoughDevices
+from codedfl.sum.device import Device, InMemory
+from codedfl.sum.layout import Layout, Words
 from codedfl.sum.session import Session
-from federations import SERVER, MadeUp, devices_of, terms_of
+from codedfl.sum.wire import Refused
+from federations import SERVER, MadeUp, devices_of, identity, terms_of
 
 ASK = b"ask"
 
@@ -81,3 +84,41 @@ def test_a_certified_total_is_that_of_plain_integers_and_a_closed_generation_has
     assert layout.numbers_of(layout.from_bytes(total.numbers, 4)) == expected
     session.close()
     assert all(one._memory.generation().root == b"" for one in devices.values())
+
+
+class _Unwilling(MadeUp):
+    def words(self, ask: bytes) -> Words:
+        raise Refused("rows", "it will not")
+
+
+def test_an_owner_whose_group_is_left_out_holds_its_role_all_the_same() -> None:
+    terms = terms_of([["a0", "a1", "a2"], ["b0", "b1", "b2"]], 1, holders=2)
+    assert set(terms.roles) == {"a0", "a1"}
+    layout = Layout.of_vector(3, 1000)
+    devices = devices_of(terms, {ASK: layout}, lambda name, _: _drawn(name, layout, 10))
+    devices["a2"] = Device("a2", identity("a2"), _Unwilling(terms, {ASK: layout}), InMemory(), now=lambda: 0.0)
+    engine = InProcess({name: one.reply for name, one in devices.items()})
+    session = Session(engine, MadeUp(terms, {ASK: layout}), SERVER, wall=lambda: 0.0)
+    expected = [sum(column) for column in zip(*(_drawn(f"b{i}", layout, 10)[0] for i in range(3)), strict=True)]
+    assert session.sum(ASK) == expected
+    assert session.members()[ASK] == ("b0", "b1", "b2")
+
+
+def test_a_sum_over_groups_that_are_fixed_is_made_over_them_or_not_at_all() -> None:
+    terms = terms_of([["a0", "a1", "a2"], ["b0", "b1", "b2"]], 1)
+    layout = Layout.of_vector(3, 1000)
+    devices = devices_of(terms, {ASK: layout}, lambda name, _: _drawn(name, layout, 10))
+    for one in devices.values():
+        one._contract.fixed = {ASK: (1,)}
+    engine = InProcess({name: one.reply for name, one in devices.items()})
+    session = Session(engine, MadeUp(terms, {ASK: layout}, fixed={ASK: (1,)}), SERVER, wall=lambda: 0.0)
+    session.sum(ASK)
+    assert session.members()[ASK] == ("b0", "b1", "b2")
+    other = Session(engine, MadeUp(terms, {ASK: layout}), SERVER, wall=lambda: 1.0)
+    with pytest.raises(NotEnoughDevices, match="replies of 1 of the holders of role"):  # that fixes others: refused
+        other.sum(ASK)
+    devices["b1"] = Device("b1", identity("b1"), _Unwilling(terms, {ASK: layout}), InMemory(), now=lambda: 0.0)
+    engine = InProcess({name: one.reply for name, one in devices.items()})
+    last = Session(engine, MadeUp(terms, {ASK: layout}, fixed={ASK: (1,)}), SERVER, wall=lambda: 2.0)
+    with pytest.raises(NotEnoughDevices, match="a sum must be over the 3 owners that are fixed for it, got 0"):
+        last.sum(ASK)

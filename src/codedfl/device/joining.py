@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
 from codedfl.contract.study import Study
 from codedfl.crypto.sealed import fingerprint
@@ -17,6 +17,7 @@ from codedfl.sum.device import Device
 log = logging.getLogger("codedfl.device")
 
 _EXPIRY_SECONDS = 3600.0
+_FORMER_RUNS = "runs"  # where 0.3 kept the secrets of a run
 
 
 def join(studies: Sequence[Study], address: BrokerAddress, membership: Membership, *, once: bool = False) -> None:
@@ -27,25 +28,35 @@ def join(studies: Sequence[Study], address: BrokerAddress, membership: Membershi
     ``join([load_study(path)], BrokerAddress.parse("mqtts://broker.example"), membership)``: see ``codedfl join``.
     """
     with sole_user(make_private_folder(membership.folder), "the state folder"):
-        devices = {study.digest(): membership.device(study) for study in studies}
-        for study, device in zip(studies, devices.values(), strict=True):
-            key = fingerprint(membership.roster(study).keys[device.name])
-            log.info("%s takes part in %r at %s, key %s", device.name, study.name, address, key)
-        replies = {digest: device.reply for digest, device in devices.items()}
-        ends = _until(list(devices.values()), once)
-        mqtt_device.serve(replies, address, membership.name, until=ends)
+        devices = {study: membership.device(study) for study in studies}
+        replies = {study.digest(): device.reply for study, device in devices.items()}
+        told = _Housekeeping(devices, address, membership, once)
+        mqtt_device.serve(replies, address, membership.name, until=told.ends)
 
 
-def _until(devices: Sequence[Device], once: bool) -> Callable[[mqtt_device.MqttDevice], bool]:
-    """Whether to leave; and keys whose time is over are deleted at the start and once an hour, also if nobody asks."""
-    looked = float("-inf")
+class _Housekeeping:
+    """Says what the device takes part in, and deletes keys whose time is over, also if nobody asks."""
 
-    def ends(at: mqtt_device.MqttDevice) -> bool:
-        nonlocal looked
-        if time.monotonic() - looked > _EXPIRY_SECONDS:
-            looked = time.monotonic()
-            for device in devices:
+    def __init__(
+        self, devices: Mapping[Study, Device], address: BrokerAddress, membership: Membership, once: bool
+    ) -> None:
+        self._devices, self._address, self._membership, self._once = devices, address, membership, once
+        self._looked: float | None = None
+
+    def ends(self, at: mqtt_device.MqttDevice) -> bool:
+        """Whether to leave."""
+        if self._looked is None:
+            self._say()
+        if self._looked is None or time.monotonic() - self._looked > _EXPIRY_SECONDS:
+            self._looked = time.monotonic()
+            for device in self._devices.values():
                 device.expire()
-        return once and at.all_over
+        return self._once and at.all_over
 
-    return ends
+    def _say(self) -> None:
+        for study, device in self._devices.items():
+            key = fingerprint(self._membership.roster(study).keys[device.name])
+            log.info("%s takes part in %r at %s, key %s", device.name, study.name, self._address, key)
+        former = self._membership.folder / _FORMER_RUNS
+        if any(former.glob("*/*")):
+            log.warning("runs that were begun by codedfl 0.3 do not go on: finish them with it, or delete %s", former)

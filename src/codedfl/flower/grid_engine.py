@@ -50,7 +50,7 @@ class GridEngine:
     Parameters
     ----------
     keys: by name, the devices' long-term keys. study: its digest.
-    seconds_to_live: when Flower itself gives a message up.
+    seconds_to_live: when Flower itself gives a message up. reachable: told who has come, or gone.
 
     Examples
     --------
@@ -67,9 +67,11 @@ class GridEngine:
         keys: Mapping[str, bytes],
         study: bytes,
         seconds_to_live: float = 3600.0,
+        reachable: Callable[[str, bool], object] = lambda _name, _here: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._grid, self._keys, self._study, self._ttl, self._clock = grid, dict(keys), study, seconds_to_live, clock
+        self._reachable = reachable
         self._nodes: dict[int, _Node] = {}
         self._numbers: dict[str, int] = {}  # message -> its node
         self._due: dict[str, float] = {}  # message -> when to ask for its reply; absent while it is being asked for
@@ -120,7 +122,10 @@ class GridEngine:
         self._look_at = now + _LOOK_SECONDS
         there = set(self._grid.get_node_ids())
         for number in set(self._nodes) - there:
-            self._changed |= bool(self._nodes.pop(number).name)
+            name = self._nodes.pop(number).name
+            if name and name not in self.here():
+                self._changed = True
+                self._reachable(name, False)
         for number in there:
             node = self._nodes.setdefault(number, _Node())
             if not node.name and not node.out and now >= node.greet_at:
@@ -192,6 +197,7 @@ class GridEngine:
             elif node.hello is not None:
                 node.name = node.hello.name_in(number, message.content, self._keys)
                 self._changed = True
+                self._reachable(node.name, True)
         except MessageRefused as error:
             who = node.name or f"node {number}"
             log.warning("%s does not reply (its own log may say why): %s", who, one_line(error))

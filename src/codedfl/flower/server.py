@@ -17,6 +17,7 @@ from codedfl.flower.config import Config, setting
 from codedfl.flower.grid_engine import GridEngine
 from codedfl.logs import use_flower_logs
 from codedfl.private_files import default_state_dir
+from codedfl.report.run_watch import RunWatch
 from codedfl.report.study_files import MODEL_FILE, RESULT_FILE
 from codedfl.run.serving import Serving, load_patience, serve_study
 from codedfl.sum.asking import Patience
@@ -55,8 +56,9 @@ def serve(grid: Grid, config: Config) -> StudyFindings:
     output = Path(setting(config, "output-dir", str, "codedfl-run")).absolute()
     waits = load_patience(Path(patience), PATIENCE) if patience else PATIENCE
     identity = load_identity(Path(key_file) if key_file else default_state_dir() / SERVER_KEY)
-    engine = GridEngine(grid, roster.keys, study.digest())
-    findings = serve_study(engine, study, Serving(output, identity, roster, waits))
+    watch = RunWatch(output)
+    engine = GridEngine(grid, roster.keys, study.digest(), reachable=watch.reachable)
+    findings = serve_study(engine, study, Serving(output, identity, roster, waits), watch)
     if findings.inference is not None:
         for line in findings.inference.summary().splitlines():
             log.info("%s", line)

@@ -2,8 +2,8 @@
 
 Every party has a certificate of the broker's authority, and the name in it is who it is. A device publishes under its
 own name only and reads only its own inbox; the server reads and writes all of ``codedfl/``. Messages, queues and memory
-are limited. Nothing is kept over a restart: presence is announced anew and letters are repeated, so what a broker could
-remember would only be stale.
+are limited. Nothing is kept over a restart: presence is announced anew and requests are sent again, so what a broker
+could remember would only be stale.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ max_queued_bytes {MOST_QUEUED}
 memory_limit {_MOST_MEMORY}
 max_keepalive 60
 set_tcp_nodelay true
-# Nothing must outlive a restart: devices announce themselves anew, and codedfl repeats its letters.
+# Nothing must outlive a restart: devices announce themselves anew, and are asked again.
 persistence false
 log_dest stderr
 log_type error

@@ -163,13 +163,13 @@ class SmallBroker:
         writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         client = _Client(writer, _common_name(writer))
         try:
-            packet = await asyncio.wait_for(self._next(reader), _HANDSHAKE_SECONDS)
+            packet = await self._next(reader, _HANDSHAKE_SECONDS)
             if not isinstance(packet, mqtt5.ConnectPacket):
                 return
             self._welcome(client, packet)
             self._strangers.pop(asyncio.current_task(), None)  # type: ignore[arg-type]  # there is one
             while True:
-                self._take(client, await asyncio.wait_for(self._next(reader), 1.5 * client.keep_alive))
+                self._take(client, await self._next(reader, 1.5 * client.keep_alive))
                 if client.queued() > _READ_BYTES:
                     await writer.drain()
         except (TimeoutError, OSError, EOFError, ValueError, _Over) as error:
@@ -180,14 +180,16 @@ class SmallBroker:
             self._leave(client)
             writer.close()
 
-    async def _next(self, reader: asyncio.StreamReader) -> mqtt5.Packet:
-        head = bytearray(await reader.readexactly(2))
-        while head[-1] & 0x80 and len(head) < _HEADER_BYTES:
-            head += await reader.readexactly(1)
-        size = sum((octet & 0x7F) << (7 * place) for place, octet in enumerate(head[1:]))
-        if size > MOST_PACKET:
-            raise ValueError(f"a packet must have at most {MOST_PACKET} bytes, got {size}")
-        return _read(bytes(head) + await reader.readexactly(size))
+    async def _next(self, reader: asyncio.StreamReader, seconds: float) -> mqtt5.Packet:
+        async with asyncio.timeout(seconds):  # wait_for would make a task of every packet
+            head = bytearray(await reader.readexactly(2))
+            while head[-1] & 0x80 and len(head) < _HEADER_BYTES:
+                head += await reader.readexactly(1)
+            size = sum((octet & 0x7F) << (7 * place) for place, octet in enumerate(head[1:]))
+            if size > MOST_PACKET:
+                raise ValueError(f"a packet must have at most {MOST_PACKET} bytes, got {size}")
+            body = await reader.readexactly(size)
+        return _read(bytes(head) + body)
 
     def _welcome(self, client: _Client, packet: mqtt5.ConnectPacket) -> None:
         client.identity = packet.client_id

@@ -11,7 +11,7 @@ from codedfl.mqtt.link import BrokerLink
 from codedfl.mqtt.topics import level_of
 from codedfl.private_files import make_private_folder, sole_user
 from codedfl.report.run_watch import RunWatch
-from codedfl.run.serving import Serving, serve_study
+from codedfl.run.serving import Serving, check_former, serve_study
 
 _FAREWELL_SECONDS = 5.0
 
@@ -25,6 +25,7 @@ def serve(study: Study, address: BrokerAddress, serving: Serving, *, watch: RunW
     """
     watch = watch or RunWatch(serving.output)
     serving.check(study)
+    check_former(serving.output)
     with sole_user(make_private_folder(serving.output), "output-dir"):
         pass  # before anything else: a second server that connects takes the connection of the one at work
     digest = study.digest()

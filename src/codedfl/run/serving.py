@@ -30,6 +30,7 @@ from codedfl.report.run_watch import RunWatch, begun_study
 from codedfl.report.study_files import write_results
 from codedfl.statistics.study_sums import StudySums
 from codedfl.sum.asking import Engine, Patience
+from codedfl.sum.events import Event, SumBegun
 from codedfl.sum.session import Session
 from codedfl.sum.store import Store
 
@@ -101,6 +102,7 @@ def serve_study(
     See ``codedfl.run.rehearsal``, which does the same with devices of this process.
     """
     serving.check(study)
+    check_former(serving.output)
     watch = watch or RunWatch(serving.output)
     sums = StudySums(study, serving.roster)
     with sole_user(make_private_folder(serving.output), "output-dir"), closing(watch):
@@ -118,6 +120,15 @@ def serve_study(
             return _served(engine, sums, serving, store, watch, wall)
 
 
+def check_former(output: Path) -> None:
+    """A run that was begun by 0.3 has no replies to go on with."""
+    if any(path.is_dir() for pattern in ("answers", "checkpoint-*") for path in output.glob(pattern)):
+        raise InvalidInput(
+            f"--out (output-dir on Flower) must not hold a run that codedfl 0.3 began, got {str(output)!r}: finish it"
+            " with that version, or choose another"
+        )
+
+
 def _served(
     engine: Engine, sums: StudySums, serving: Serving, store: Store, watch: RunWatch, wall: Callable[[], float]
 ) -> StudyFindings:
@@ -133,7 +144,18 @@ def _served(
         tell=watch.take,
         wall=wall,
     )
-    totals = StudyTotals(sums, session, store, lambda epoch: watch.ended(epoch, None), watch.take)
+
+    def told(event: Event) -> None:
+        if isinstance(event, SumBegun):
+            log.info("asking for %s", event.stage)
+        watch.take(event)
+
+    def ended(epoch: int) -> None:
+        watch.ended(epoch, None)
+        if watch.stage == "products":
+            log.info("epoch %d", epoch)
+
+    totals = StudyTotals(sums, session, store, ended, told)
     try:
         findings = drive(sums.study, totals.answer)
     except NotEnoughDevices as error:

@@ -25,6 +25,7 @@ log = logging.getLogger("codedfl.server")
 
 _WAIT = 3600.0  # for the first reply, where nothing else is to be done: whoever waits is woken by a reply
 _LEAST = 1e-6  # a clock that adds up floats would never get there by what is left for it
+_NEVER = float("inf")
 _MOST_SENT = 1 << 14  # requests whose replies are still known for what they are
 
 
@@ -167,38 +168,58 @@ class Asking:
                 goal.fail()
 
     def pursue(self, goals: Sequence[Goal], seconds: float) -> None:
-        """Send what brings goals further and take what comes in, until all are done, hopeless, or time is up."""
-        begun = self._engine.now()
+        """Send what brings goals further and take what comes in, until all are done, hopeless, or time is up.
+
+        Everything is sent once, however little time there is: replies that come later are taken all the same.
+        """
+        begun = now = self._engine.now()
+        # When each goal has to be looked at again: with a thousand of them, not after every reply.
+        again = dict.fromkeys(goals, begun)
+        of_device: dict[str, list[Goal]] = {}
         for goal in goals:
             goal.begun = begun
-        while open_ := [goal for goal in goals if not goal.done and not goal.hopeless]:
-            now = self._engine.now()
-            if now - begun >= seconds:
+            for name in goal.candidates:
+                of_device.setdefault(name, []).append(goal)
+        while True:
+            if self._somebody_came():
+                again = dict.fromkeys(again, now)
+            due = [goal for goal, when in again.items() if when <= now]
+            for goal in due:
+                if goal.done or goal.hopeless:
+                    del again[goal]
+            again |= self._advance([goal for goal in due if goal in again], now)
+            until = min([begun + seconds, *again.values()])
+            if not again or now >= begun + seconds:
                 return
-            self._see_who_is_here()
-            due = min([begun + seconds, *self._advance(open_, now)])
-            for device, reply in self._engine.replies(max(_LEAST, min(due - now, _WAIT))):
+            replies = self._engine.replies(max(_LEAST, min(until - now, _WAIT)))
+            now = self._engine.now()
+            for device, reply in replies:
                 self._take(device, reply)
+                again |= {goal: now for goal in of_device.get(device, ()) if goal in again}
 
-    def _see_who_is_here(self) -> None:
+    def _somebody_came(self) -> bool:
         here = set(self._engine.here())
-        for name in here - self._here:  # what was sent to it before may be lost
+        came = here - self._here
+        for name in came:  # what was sent to it before may be lost
             self._outstanding.pop(name, None)
             self._back[name] = self._engine.now()
         self._here = here
+        return bool(came)
 
-    def _advance(self, goals: Sequence[Goal], now: float) -> Iterator[float]:
-        """Send what goals want of devices that are free; yields when something is to be done again.
+    def _advance(self, goals: Sequence[Goal], now: float) -> dict[Goal, float]:
+        """Send what goals want of devices that are free; returns when each has to be looked at again.
 
         Goals take turns, a device at a time, so that the holders of a role share blocks of rows among themselves.
         """
-        turns = deque(self._one_goal(goal, now) for goal in goals)
+        again = dict.fromkeys(goals, _NEVER)
+        turns = deque((goal, self._one_goal(goal, now)) for goal in goals)
         while turns:
-            turn = turns.popleft()
+            goal, turn = turns.popleft()
             for when in turn:
-                yield when
-                turns.append(turn)
+                again[goal] = min(again[goal], when)
+                turns.append((goal, turn))
                 break
+        return again
 
     def _one_goal(self, goal: Goal, now: float) -> Iterator[float]:
         hedge = self.patience.hedge

@@ -81,11 +81,15 @@ class Upload(Goal):
         self.name, self._ask, self._layout, self._role_keys = name, ask, layout, known.role_keys
         self._place = ("upload", digest(ask), name)
         self.entry: Entry | None = None
-        saved = known.store.get(self._place)
-        if saved is not None:
+
+    @property
+    def done(self) -> bool:
+        """Also if the upload came to an earlier goal, or to a session before this one."""
+        if not self.reached and (saved := self.known.store.get(self._place)) is not None:
             kept = msgspec.msgpack.decode(saved, type=KeptUpload)
             if kept.role_keys == self._role_keys:
                 self.entry, self.reached = kept.entry, True
+        return self.reached
 
     def asked_of(self, candidate: str) -> Sending:
         common, own = wire.AskCommon(*self.known.ids, self._ask), wire.UploadOwn(self._role_keys)

@@ -9,7 +9,7 @@ older one, or none, and ends with the same sums.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import pairwise
 from typing import Protocol, TypeVar
 
@@ -32,8 +32,6 @@ from codedfl.typing import RandomBytes
 
 _RESTARTS = 32
 _Found = TypeVar("_Found")
-Objection = Callable[[Collection[str]], str]
-"""Why these devices are too few; empty when they will do."""
 
 
 class ServedStudy(Protocol):
@@ -55,7 +53,7 @@ class Session:
 
     Examples
     --------
-    See ``codedfl.run.in_process``, which has devices in this process.
+    See ``codedfl.run.sums_in_process``, which has devices in this process.
 
     Parameters
     ----------
@@ -106,14 +104,11 @@ class Session:
 
     # -- who takes part
 
-    def enrol(self, objection_to: Objection | None = None) -> tuple[str, ...]:
-        """Wait for everybody, or for enough when patience ends; returns who is enrolled.
+    def enrol(self) -> tuple[str, ...]:
+        """Wait for everybody, or for enough when patience ends; returns who is enrolled."""
+        return self._until_it_is(self._enrolled)
 
-        objection_to: why these devices are too few; None wants a sum that may be made.
-        """
-        return self._until_it_is(lambda: self._enrolled(objection_to or self._too_few))
-
-    def _enrolled(self, objection_to: Objection) -> tuple[str, ...]:
+    def _enrolled(self) -> tuple[str, ...]:
         known = self._known
         goals = [Enrol(known, name) for name in self._terms.by_name if name not in self._absent]
         self._asking.pursue(goals, self._patience.join)
@@ -123,19 +118,24 @@ class Session:
                 self._absent.add(goal.name)
                 if goal.name not in known.declined:
                     self._tell(events.DeviceState(goal.name, "gone"))
-        if objection := objection_to(here):
-            raise NotEnoughDevices(objection, sorted(set(self._terms.by_name) - set(here)))
+        self._refuse_too_few(here)
         return tuple(here)
 
-    def _too_few(self, here: Collection[str]) -> str:
-        groups = self._terms.whole_groups(here)
-        owners = sum(len(self._terms.groups[number]) for number in groups)
-        if owners < self._terms.least_owners:
-            return f"at least {self._terms.least_owners} owners in whole groups must take part, got {owners}"
-        roles = {self._terms.roles[name] for name in here if name in self._terms.roles}
-        if len(roles) <= self._terms.colluders:
-            return f"a holder of each of {self._terms.colluders + 1} roles must take part, got {len(roles)}"
-        return ""
+    def _refuse_too_few(self, uploads: Collection[str]) -> None:
+        """Where no sum may be made of these owners; holders of roles are whoever is enrolled."""
+        terms = self._terms
+        owners = sum(len(terms.groups[number]) for number in terms.whole_groups(uploads))
+        if owners < terms.least_owners:
+            raise NotEnoughDevices(
+                f"at least {terms.least_owners} owners in whole groups must take part, got {owners}",
+                sorted(terms.owners - set(uploads)),
+            )
+        here = {name for name in self._known.enrolled if self._known.takes_part(name)}
+        if len({terms.roles[name] for name in here & set(terms.roles)}) <= terms.colluders:
+            raise NotEnoughDevices(
+                f"a holder of each of {terms.colluders + 1} roles must take part, got none of one",
+                sorted(set(terms.roles) - here),
+            )
 
     def _until_it_is(self, make: Callable[[], _Found]) -> _Found:
         """Make something, again where a generation was closed or a role's key is lost on the way."""
@@ -178,19 +178,19 @@ class Session:
         self._until_it_is(lambda: self._prepared(asks, seconds))
 
     def _prepared(self, asks: Collection[bytes], seconds: float) -> None:
-        self._enrolled(self._too_few)
+        self._enrolled()
         self._draw()
         for ask in asks:
             self._uploaded(ask, self._study.layout(ask), seconds)
 
     # -- the two primitives
 
-    def sum(self, ask: bytes, objection_to: Objection | None = None) -> list[int]:
+    def sum(self, ask: bytes) -> list[int]:
         """The sum of a statistic's vector over whole groups, in whole numbers."""
         layout, place = self._study.layout(ask), ("total", digest(ask))
         kept = self._store.get(place)
         if kept is None:
-            kept = self._until_it_is(lambda: self._summed(ask, layout, objection_to))
+            kept = self._until_it_is(lambda: self._summed(ask, layout))
         return layout.numbers_of(layout.from_bytes(kept, layout.vector_words))
 
     def product(self, ask: bytes, e: NDArray[np.int64]) -> NDArray[np.int64] | NDArray[np.object_]:
@@ -200,7 +200,13 @@ class Session:
         layout.check_e(e)
         self._epoch += 1
         self._tell(events.EpochStarted(self._epoch))
-        planes = self._until_it_is(lambda: self._multiplied(ask, layout, e))
+        place = ("times", digest(ask), digest(e.tobytes()))
+        kept = self._store.get(place)
+        if kept is None:
+            made = self._until_it_is(lambda: self._multiplied(ask, layout, e))
+            kept = layout.to_bytes(np.concatenate([one.reshape(-1) for one in made]))
+            self._store.put(place, kept)
+        planes = layout.from_bytes(kept, layout.words * e.size).reshape(layout.words, *e.shape)
         self._tell(events.EpochEnded(self._epoch))
         signed = [layout.signed(one) for one in planes]
         if layout.words == 1:
@@ -222,8 +228,8 @@ class Session:
 
     # -- one sum
 
-    def _summed(self, ask: bytes, layout: Layout, objection_to: Objection | None) -> bytes:
-        entries = self._listed(ask, layout, objection_to)
+    def _summed(self, ask: bytes, layout: Layout) -> bytes:
+        entries = self._listed(ask, layout)
         total = np.zeros(layout.total_words, dtype=np.uint64)
         goals = self._role_sums(ask, layout, entries)
         for one in self._uploads(ask, entries):
@@ -238,18 +244,19 @@ class Session:
         self._is_summed(ask, entries, ("total", digest(ask)), found)
         return found
 
-    def _listed(self, ask: bytes, layout: Layout, objection_to: Objection | None) -> bytes:
+    def _listed(self, ask: bytes, layout: Layout) -> bytes:
         """The list of owners that is summed over, whose uploads are here: once it is decided, it stays."""
         kept = self._store.get(("list", digest(ask)))
         if kept is not None:
             return kept
-        self._enrolled(objection_to or self._too_few)
+        self._enrolled()
         self._draw()
         goals = self._uploaded(ask, layout, self._patience.upload)
         entries = {one.name: one.entry for one in goals if one.entry is not None}
         groups = self._terms.whole_groups(entries)
         names = sorted((name for number in groups for name in self._terms.groups[number]), key=str.encode)
-        self._object(ask, names, objection_to or self._too_few)
+        self._refuse_others_than_fixed(ask, names)
+        self._refuse_too_few(names)
         kept = wire.encode_list(tuple(entries[name] for name in names))
         self._store.put(("list", digest(ask)), kept)
         self._tell(events.Listed(tuple(names)))
@@ -275,14 +282,13 @@ class Session:
             return tuple(self._study.groups(ask))
         return self._terms.whole_groups(msgspec.msgpack.decode(before, type=tuple[bytes, int, tuple[str, ...]])[2])
 
-    def _object(self, ask: bytes, names: Collection[str], objection_to: Objection) -> None:
+    def _refuse_others_than_fixed(self, ask: bytes, names: Collection[str]) -> None:
         fixed = {name for number in self._fixed(ask) for name in self._terms.groups[number]}
-        left = [name for name in self._known.enrolled if name not in self._terms.owners]
-        objection = objection_to([*names, *left])
         if fixed - set(names):
-            objection = f"a sum must be over the {len(fixed)} owners that are fixed for it, got {len(names)}"
-        if objection:
-            raise NotEnoughDevices(objection, sorted(self._terms.owners - set(names)))
+            raise NotEnoughDevices(
+                f"a sum must be over the {len(fixed)} owners that are fixed for it, got {len(names)}",
+                sorted(fixed - set(names)),
+            )
 
     def _role_sums(self, ask: bytes, layout: Layout, entries: bytes) -> list[Answer]:
         """The sum of each role's pads; where it is certified, with the signatures of z + 1 holders."""
@@ -293,15 +299,14 @@ class Session:
         self._asking.needs(goals)
         return goals
 
-    def _uploads(self, ask: bytes, entries: bytes) -> list[KeptUpload]:
-        found = []
+    def _uploads(self, ask: bytes, entries: bytes) -> Iterator[KeptUpload]:
+        """One after the other: together they may be gigabytes."""
         for entry in wire.decode_list(entries):
             saved = self._store.get(("upload", digest(ask), entry.name))
             if saved is None:  # the store was set back or damaged: what is missing is asked for again
                 self._store.drop(("list", digest(ask)), ("matrix", digest(ask)))
                 raise GenerationOver
-            found.append(msgspec.msgpack.decode(saved, type=KeptUpload))
-        return found
+            yield msgspec.msgpack.decode(saved, type=KeptUpload)
 
     def _is_summed(self, ask: bytes, entries: bytes, place: Key, found: bytes) -> None:
         names = tuple(one.name for one in wire.decode_list(entries))
@@ -316,7 +321,7 @@ class Session:
 
     def _multiplied(self, ask: bytes, layout: Layout, e: NDArray[np.int64]) -> list[Words]:
         if self._store.get(("matrix", digest(ask))) is None:
-            self._summed(ask, layout, None)
+            self._summed(ask, layout)
         entries, matrix = self._store.get(("list", digest(ask))), self._store.get(("matrix", digest(ask)))
         assert entries is not None and matrix is not None
         common = wire.AnswerCommon(*self._known.ids, ask, digest(entries), e.tobytes())
@@ -341,7 +346,7 @@ class Session:
 
     # -- certified totals
 
-    def certified(self, ask: bytes, objection_to: Objection | None = None) -> CertifiedTotal:
+    def certified(self, ask: bytes) -> CertifiedTotal:
         """A total with the signatures of z + 1 devices that computed it themselves.
 
         2z + 1 holders of each role survive z that lie, z + 1 only show that somebody does.
@@ -354,10 +359,10 @@ class Session:
         for role in range(least):
             if len(self._terms.holders_of(role)) < least:
                 raise InvalidInput(f"certified totals need {least} holders of each role: add a key-only participant")
-        return self._until_it_is(lambda: self._certified(ask, layout, objection_to))
+        return self._until_it_is(lambda: self._certified(ask, layout))
 
-    def _certified(self, ask: bytes, layout: Layout, objection_to: Objection | None) -> CertifiedTotal:
-        entries = self._listed(ask, layout, objection_to)
+    def _certified(self, ask: bytes, layout: Layout) -> CertifiedTotal:
+        entries = self._listed(ask, layout)
         sums = tuple(
             wire.CertifiedSum(one.role_key, one.numbers, one.signatures)
             for one in self._role_sums(ask, layout, entries)

@@ -261,7 +261,7 @@ class _Coded(Goal):
         self._common = wire.AnswerCommon(*ids, ask, members, whole, e)
         self._times: dict[str, int] = {}  # how often each said that something was missing
         self.answers: dict[int, Planes] = {}
-        self._project = Projection(session.study.ring, system_random.token_bytes(KEY_BYTES), count)
+        self._project = Projection(session.study.ring, self.known.random_bytes(KEY_BYTES), count)
 
     def asked_of(self, candidate: str) -> Sending | None:
         session, study, known = self._session, self._session.study, self.known

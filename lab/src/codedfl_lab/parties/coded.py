@@ -11,6 +11,7 @@ import numpy as np
 from codedfl.crypto.sealed import Identity
 from codedfl.sum.asking import Engine
 from codedfl.sum.device import Memory
+from codedfl.sum.terms import Terms
 from codedfl_lab.coded.device import CodedDevice
 from codedfl_lab.coded.session import CodedSession
 from codedfl_lab.coded.study import CodedStudy
@@ -26,6 +27,10 @@ class CodedParties(Parties):
     study: CodedStudy
     statistic: RowsStatistic
     spare: int = 0
+
+    @property
+    def terms(self) -> Terms:
+        return self.study.terms
 
     def device(
         self, name: str, identity: Identity, rows: Rows, memory: Memory, *, noise_seed: bytes = b"", **more: Any

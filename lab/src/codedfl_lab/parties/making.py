@@ -16,6 +16,7 @@ from codedfl.crypto.sealed import Identity
 from codedfl.sum.asking import Engine, Patience
 from codedfl.sum.device import Device, Memory
 from codedfl.sum.events import Event
+from codedfl.sum.terms import Terms
 from codedfl.typing import RandomBytes
 
 
@@ -46,6 +47,10 @@ Rows = Callable[[], tuple[NDArray[Any], NDArray[Any]]]
 
 class Parties(Protocol):
     """Devices and server of one training by one scheme."""
+
+    @property
+    def terms(self) -> Terms:
+        """Who takes part."""
 
     def device(
         self,

@@ -51,6 +51,10 @@ class RoleParties(Parties):
     spare: int
     blocks: int
 
+    @property
+    def terms(self) -> Terms:
+        return self.study.terms
+
     @classmethod
     def of(
         cls, statistic: RowsStatistic, roster: Roster, colluders: int, holders: int, spare: int, blocks: int
