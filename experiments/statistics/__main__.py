@@ -13,6 +13,7 @@ from experiments.statistics import (
     glm,
     intercepts,
     linear,
+    ordinal,
     plots,
     robust,
     survival,
@@ -20,7 +21,20 @@ from experiments.statistics import (
 )
 from experiments.statistics.cases import Line
 
-_MODULES = (describing, linear, glm, dispersion, robust, survival, cox, intercepts, weighting, from_total, plots)
+_MODULES = (
+    describing,
+    linear,
+    glm,
+    dispersion,
+    robust,
+    survival,
+    cox,
+    intercepts,
+    weighting,
+    ordinal,
+    from_total,
+    plots,
+)
 FAMILIES: tuple[Callable[[], Iterator[Line]], ...] = tuple(one.lines for one in _MODULES)
 
 
