@@ -32,6 +32,13 @@ from codedfl.typing import RandomBytes
 
 _RESTARTS = 32
 _Found = TypeVar("_Found")
+Objection = Callable[[Collection[str]], str]
+"""Why these devices are too few for a sum; empty when they will do."""
+
+
+def _none(here: Collection[str]) -> str:
+    del here
+    return ""
 
 
 class ServedStudy(Protocol):
@@ -104,11 +111,14 @@ class Session:
 
     # -- who takes part
 
-    def enrol(self) -> tuple[str, ...]:
-        """Wait for everybody, or for enough when patience ends; returns who is enrolled."""
-        return self._until_it_is(self._enrolled)
+    def enrol(self, objection_to: Objection = _none) -> tuple[str, ...]:
+        """Wait for everybody, or for enough when patience ends; returns who is enrolled.
 
-    def _enrolled(self) -> tuple[str, ...]:
+        objection_to: of the study, beside those of the protocol.
+        """
+        return self._until_it_is(lambda: self._enrolled(objection_to))
+
+    def _enrolled(self, objection_to: Objection = _none) -> tuple[str, ...]:
         known = self._known
         goals = [Enrol(known, name) for name in self._terms.by_name if name not in self._absent]
         self._asking.pursue(goals, self._patience.join)
@@ -118,12 +128,14 @@ class Session:
                 self._absent.add(goal.name)
                 if goal.name not in known.declined:
                     self._tell(events.DeviceState(goal.name, "gone"))
-        self._refuse_too_few(here)
+        self._refuse_too_few(here, objection_to)
         return tuple(here)
 
-    def _refuse_too_few(self, uploads: Collection[str]) -> None:
+    def _refuse_too_few(self, uploads: Collection[str], objection_to: Objection) -> None:
         """Where no sum may be made of these owners; holders of roles are whoever is enrolled."""
         terms = self._terms
+        if objection := objection_to(self._counted(uploads)):
+            raise NotEnoughDevices(objection, sorted(set(terms.by_name) - set(uploads)))
         owners = sum(len(terms.groups[number]) for number in terms.whole_groups(uploads))
         if owners < terms.least_owners:
             raise NotEnoughDevices(
@@ -136,6 +148,10 @@ class Session:
                 f"a holder of each of {terms.colluders + 1} roles must take part, got none of one",
                 sorted(set(terms.roles) - here),
             )
+
+    def _counted(self, uploads: Collection[str]) -> list[str]:
+        """These owners, and whoever else is enrolled and belongs to no group that is left out."""
+        return [*uploads, *(name for name in self._known.enrolled if name not in self._terms.owners | set(uploads))]
 
     def _until_it_is(self, make: Callable[[], _Found]) -> _Found:
         """Make something, again where a generation was closed or a role's key is lost on the way."""
@@ -185,12 +201,12 @@ class Session:
 
     # -- the two primitives
 
-    def sum(self, ask: bytes) -> list[int]:
+    def sum(self, ask: bytes, objection_to: Objection = _none) -> list[int]:
         """The sum of a statistic's vector over whole groups, in whole numbers."""
         layout, place = self._study.layout(ask), ("total", digest(ask))
         kept = self._store.get(place)
         if kept is None:
-            kept = self._until_it_is(lambda: self._summed(ask, layout))
+            kept = self._until_it_is(lambda: self._summed(ask, layout, objection_to))
         return layout.numbers_of(layout.from_bytes(kept, layout.vector_words))
 
     def product(self, ask: bytes, e: NDArray[np.int64]) -> NDArray[np.int64] | NDArray[np.object_]:
@@ -228,8 +244,8 @@ class Session:
 
     # -- one sum
 
-    def _summed(self, ask: bytes, layout: Layout) -> bytes:
-        entries = self._listed(ask, layout)
+    def _summed(self, ask: bytes, layout: Layout, objection_to: Objection = _none) -> bytes:
+        entries = self._listed(ask, layout, objection_to)
         total = np.zeros(layout.total_words, dtype=np.uint64)
         goals = self._role_sums(ask, layout, entries)
         for one in self._uploads(ask, entries):
@@ -244,19 +260,19 @@ class Session:
         self._is_summed(ask, entries, ("total", digest(ask)), found)
         return found
 
-    def _listed(self, ask: bytes, layout: Layout) -> bytes:
+    def _listed(self, ask: bytes, layout: Layout, objection_to: Objection) -> bytes:
         """The list of owners that is summed over, whose uploads are here: once it is decided, it stays."""
         kept = self._store.get(("list", digest(ask)))
         if kept is not None:
             return kept
-        self._enrolled()
+        self._enrolled(objection_to)
         self._draw()
         goals = self._uploaded(ask, layout, self._patience.upload)
         entries = {one.name: one.entry for one in goals if one.entry is not None}
         groups = self._terms.whole_groups(entries)
         names = sorted((name for number in groups for name in self._terms.groups[number]), key=str.encode)
         self._refuse_others_than_fixed(ask, names)
-        self._refuse_too_few(names)
+        self._refuse_too_few(names, objection_to)
         kept = wire.encode_list(tuple(entries[name] for name in names))
         self._store.put(("list", digest(ask)), kept)
         self._tell(events.Listed(tuple(names)))
@@ -346,7 +362,7 @@ class Session:
 
     # -- certified totals
 
-    def certified(self, ask: bytes) -> CertifiedTotal:
+    def certified(self, ask: bytes, objection_to: Objection = _none) -> CertifiedTotal:
         """A total with the signatures of z + 1 devices that computed it themselves.
 
         2z + 1 holders of each role survive z that lie, z + 1 only show that somebody does.
@@ -359,10 +375,10 @@ class Session:
         for role in range(least):
             if len(self._terms.holders_of(role)) < least:
                 raise InvalidInput(f"certified totals need {least} holders of each role: add a key-only participant")
-        return self._until_it_is(lambda: self._certified(ask, layout))
+        return self._until_it_is(lambda: self._certified(ask, layout, objection_to))
 
-    def _certified(self, ask: bytes, layout: Layout) -> CertifiedTotal:
-        entries = self._listed(ask, layout)
+    def _certified(self, ask: bytes, layout: Layout, objection_to: Objection) -> CertifiedTotal:
+        entries = self._listed(ask, layout, objection_to)
         sums = tuple(
             wire.CertifiedSum(one.role_key, one.numbers, one.signatures)
             for one in self._role_sums(ask, layout, entries)
