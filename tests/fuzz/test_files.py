@@ -13,14 +13,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from mutation import INPUTS, damaged, damaged_list, fuzz
 
 from codedfl.analyses.driving import read_total
-from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.formula import expand
-from codedfl.contract.ledger import Approval, Contribution, Ledger
+from codedfl.contract.ledger import Ledger
 from codedfl.contract.policy import load_policy
 from codedfl.contract.roster import load_roster
 from codedfl.contract.snapshot import RowTags, Snapshot
@@ -136,34 +136,26 @@ def test_formulas():
     assert counts["taken"] > 0 and counts["refused"] > INPUTS // 5
 
 
-def test_what_a_device_keeps(tmp_path: Path):
-    """Its ledger, its frozen rows and their tags."""
-    approval = Approval(bytes(32), "s", 1, "w", "t", frozenset("ab"), ("gram",), 0.5, 2, 9, 0)
-    ledger = Ledger([approval], [Contribution(bytes(32), "gram", b"a", b"r", "t")], [(bytes(32), b"e")])
+def test_what_a_device_keeps():
+    """Its frozen rows and their tags."""
     rows = Snapshot(bytes(32), np.ones((4, 2), dtype=np.int64), np.ones(4, dtype=np.int64), np.zeros(4, dtype=bool))
     ones = np.ones((4, 2), dtype=np.uint64)
     tags = RowTags(("a", "b"), ones, ones, ones, "", ones[:, 0], rows.held_out)
-    for kept in (ledger, rows, tags):
+    for kept in (rows, tags):
         counts = fuzz(type(kept).decode, [kept.encode()], damaged_list)
         assert counts["taken"] > 0 and counts["refused"] > INPUTS // 5
 
 
+def test_ledgers_of_0_3():
+    approval = [bytes(32), "s", 1, "w", "t", ["a", "b"], ["gram"], [0.5], 2, 9, 0, "y", []]
+    given, asked = [[bytes(32), "gram", b"a", b"run", "t"]], [[bytes(32), b"e"]]
+    saved = msgspec.msgpack.encode(["codedfl-ledger-1", [approval], given, asked])
+    counts = fuzz(Ledger.of_former, [saved], damaged_list)
+    assert counts["taken"] > 0 and counts["refused"] > INPUTS // 5
+
+
 def test_policies(tmp_path: Path):
     fuzz_file(load_policy, [b"colluders = 2\nmost-epsilon = 0.5\nallow-gram = false\n"], tmp_path / "policy.toml")
-
-
-def test_ledgers_in_a_devices_folder(tmp_path: Path):
-    folder = DeviceFolder(tmp_path / "device")
-    with folder.ledger():
-        pass
-    approval = Approval(bytes(32), "s", 1, "w", "t", frozenset("ab"), ("gram",), 0.5, 2, 9, 0)
-
-    def load(path: Path) -> object:
-        path.chmod(0o600)
-        with folder.ledger() as found:
-            return found
-
-    fuzz_file(load, [Ledger([approval]).encode()], folder.path / "ledger")
 
 
 def test_totals_that_a_study_wrote(tmp_path: Path):

@@ -9,7 +9,7 @@ says when.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -268,19 +268,24 @@ class Ledger:
         codedfl.errors.InvalidInput: the ledger of 0.3 must be one that codedfl 0.3 wrote: it was damaged
         """
         try:
-            said, approvals, given, asked = msgspec.msgpack.decode(data)
+            said, approvals, given, asked = msgspec.msgpack.decode(data, type=_FORMER)
             if said != FORMAT:
                 raise ValueError(said)
             contributions = (Contribution(study, name, argument, b"", when) for study, name, argument, _, when in given)
             known = {(one.digest, one.argument): one for one in contributions}
-            return cls([_former_approval(one) for one in approvals], known.values(), [(a, b) for a, b in asked])
+            return cls([_former_approval(*one) for one in approvals], known.values(), asked)
         except (ValueError, TypeError, msgspec.MsgspecError):
             raise InvalidInput("the ledger of 0.3 must be one that codedfl 0.3 wrote: it was damaged") from None
 
 
-def _former_approval(fields: Sequence[Any]) -> Approval:
-    digest, name, edition, who, when, pod, statistics, rho, width, *last = fields
-    rows, held_out, target, grid = last
-    numbers = (rho[0] if rho else None, width, rows, held_out, target, tuple(grid))
-    found = Approval(digest, name, edition, who, when, frozenset(pod), tuple(statistics), *numbers)
-    return msgspec.convert(msgspec.to_builtins(found), Approval)  # checks the types
+_FormerApproval = tuple[
+    bytes, str, int, str, str, list[str], list[str], list[float], int, int, int, str, tuple[float, ...]
+]
+_FORMER = tuple[str, list[_FormerApproval], list[tuple[bytes, str, bytes, bytes, str]], list[tuple[bytes, bytes]]]
+
+
+def _former_approval(*fields: Any) -> Approval:
+    digest, name, edition, who, when, pod, statistics, rho, *numbers = fields
+    return Approval(
+        digest, name, edition, who, when, frozenset(pod), tuple(statistics), rho[0] if rho else None, *numbers
+    )
