@@ -165,7 +165,7 @@ class Rehearsed:
     ) -> Rehearsal:
         """All analyses, each sum asked of the devices; ``folder`` gets the event log."""
         engine = VirtualTime({name: one.reply for name, one in self.devices().items()}, delay)
-        watch = RunWatch(folder, engine.now, clock)
+        watch = RunWatch(folder, engine.now, clock, private=False)
         exchanges = 0
 
         def ended(epoch: int) -> None:
