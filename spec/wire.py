@@ -11,7 +11,7 @@ from spec.secrets import sha256, sign
 Found = dict[str, Any]
 
 # A dict is a map with exactly these keys, a list an array of exactly these, a tuple an array of any number of one; a
-# number is so many bytes.
+# number is that number of bytes.
 ENROLMENT = [str, 32, int, 64]  # name, A, not_after, signature
 ENTRY = [*ENROLMENT, 16]  # ..., nonce of the upload that is meant
 ROLE_KEY = [str, 32, 32, 64]  # drawer, its A, B, signature

@@ -45,7 +45,7 @@ class RangeExceeded(CodedFLError, ArithmeticError):
     >>> scales.round_update(np.array([[1e30], [0.0]]))
     Traceback (most recent call last):
     ...
-    codedfl.errors.RangeExceeded: the update must have a column 1-norm of at most 134216, got 1e+30: it cannot be sent
+    codedfl.errors.RangeExceeded: the update must have a column 1-norm of at most 134217, got 1e+30: it cannot be sent
     """
 
 

@@ -210,7 +210,7 @@ from codedfl.data.recipe import Recipe
 from codedfl_lab.primes.fixed_point import FixedPoint
 recipe = Recipe(Preprocessing.from_range(0, 1, 2), RandomFourierFeatures(2, 5, 1.0, 0), Labels.for_classes([0, 1]))
 made = recipe.rows(np.ones((4, 2)), np.array([0, 1, 1, 0]))
-print(FixedPoint.derive(recipe.bounds(8, 4), 5, 2).gram(made.X).shape)
+print(FixedPoint.derive(recipe.bounds(8, 4), 5, 2).gram_planes(made.X).shape)
 """
 
 

@@ -89,9 +89,8 @@ def test_a_kernel_that_needs_python_is_refused(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_calling_kernels_loads_no_numba():
-    code = (
-        "import sys; from codedfl.exact import kernels; print(kernels.pack(kernels.aligned_zeros(3), 65521).tolist())"
-    )
+    packed = "kernels.pack(kernels.aligned_zeros(3), 65521).tolist()"
+    code = f"import sys; from codedfl_lab.primes import kernels; print({packed})"
     done = subprocess.run(
         [sys.executable, "-c", f"{code}; print('numba' in sys.modules)"], capture_output=True, text=True
     )

@@ -105,7 +105,7 @@ def test_a_journal_that_has_no_room_costs_neither_run_nor_model(run: Run, monkey
     monkeypatch.setattr(EventLog, "note", note)
     result = run(*TRAIN, "--out", "here")
     assert result.exit_code == 0, result.stderr
-    assert "the journal ends early: [Errno 28] No space left on device" in result.stderr
+    assert "the event log ends early: [Errno 28] No space left on device" in result.stderr
     TrainedModel.load(Path("here/model.safetensors"))
     assert Path("here", EVENTS_FILE).exists()
 

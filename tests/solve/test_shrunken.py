@@ -61,7 +61,7 @@ def test_the_level_is_that_of_all_owners():
     assert level.radius == pytest.approx(10 * level.sigma)
     assert level.ridge == pytest.approx(level.sigma * math.sqrt(50 * math.log(2 * 50**2 / 0.05)) / 1000)
     plain = FixedPoint.derive(Bounds(0.1, 1.0, 1000, 100), 50, 25)
-    with pytest.raises(InvalidInput, match=exactly("the scales of a run must include its noise, got some without")):
+    with pytest.raises(InvalidInput, match=exactly("the scales of a sum must include its noise, got some without")):
         NoiseLevel.of(plain)
 
 

@@ -25,7 +25,9 @@ class HeadsFinding:
 
     Examples
     --------
-    See docs/pretrained.md, whose study ends in it.
+    >>> from codedfl.analyses.head_choice import HeadsFinding
+    >>> [one for one in HeadsFinding.__dataclass_fields__]
+    ['name', 'heads', 'scores', 'best', 'model']
     """
 
     name: str

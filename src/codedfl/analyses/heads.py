@@ -82,6 +82,13 @@ class Head:
 
     name: the kind, with its weight where it has one.
     slopes: columns x classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from codedfl.analyses.heads import Head
+    >>> Head("ridge", 0.1, np.ones((2, 3)), np.zeros(3))
+    <Head ridge, weight 0.1>
     """
 
     name: str

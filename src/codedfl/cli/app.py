@@ -50,7 +50,7 @@ _OWN = [
     ),
     Listed(
         "join",
-        "Take part in a study: a process that stays, answers the server through a broker, and survives restarts.",
+        "Take part in studies: a process that stays, answers their servers through a broker, and survives restarts.",
         "codedfl.cli.join:join_study",
         _MACHINES,
     ),

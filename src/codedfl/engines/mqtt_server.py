@@ -30,13 +30,13 @@ class Watcher(Protocol):
     """Is told what can be seen at the broker (``report.run_watch``)."""
 
     def progress(self, name: str, here: int, in_all: int, /) -> None:
-        """So many bytes of a device's large reply are here."""
+        """Count ``here`` bytes of ``in_all`` of a device's large reply."""
 
     def reachable(self, name: str, here: bool, /) -> None:
         """A device has come, or gone."""
 
     def sent(self, size: int, /) -> None:
-        """So many bytes have left for devices."""
+        """Count ``size`` bytes that left for devices."""
 
 
 class _Nobody:

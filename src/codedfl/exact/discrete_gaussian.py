@@ -47,7 +47,7 @@ MOST_SIGMA = 2**28  # then 2 sigma^2 and j (2 k sigma + j) stay below 2^63
 MOST_K = 60
 _BITS = 4096
 _TERMS = 600  # of the series of exp(-1/2): the next is below 2^-4096
-_SIDE_BY_SIDE = 1 << 15  # so many samples stay in the cache
+_SIDE_BY_SIDE = 1 << 15  # samples at a time: they stay in the cache
 
 
 def sample(sigma: int, count: int, more_words: MoreWords) -> Integers:

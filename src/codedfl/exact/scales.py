@@ -128,9 +128,10 @@ class Scales:
 
         ``initial_norm`` is the largest column 1-norm of Theta^(1): G^(1) = X'X Theta^(1) - X'Y is summed, too.
 
+        >>> from codedfl.exact.scales import Bounds, Scales
         >>> mnist = Bounds(features=(2 / 2000) ** 0.5, labels=1.0, samples=60_000, samples_per_device=2400)
         >>> Scales.on(1 << 32, mnist, n_features=2000, n_devices=25)
-        <Scales of 32 bits, 24-bit grid, X'X 7 and X'Y 17 fraction bits>
+        <Scales of 32 bits, 24-bit grid, X'X 6 and X'Y 17 fraction bits>
         """
         # n_i products of two gridded numbers must stay below 2^53.
         significant = min(GRID_BITS, (FLOAT64_EXACT_BITS - (bounds.samples_per_device - 1).bit_length()) // 2)

@@ -129,7 +129,7 @@ class RunWatch:
         return self.devices.setdefault(name, Seen())
 
     def sent(self, size: int) -> None:
-        """So many bytes have left for devices."""
+        """``size`` bytes have left for devices."""
         self._sent += size
 
     def reachable(self, name: str, here: bool) -> None:

@@ -93,7 +93,7 @@ def session_of(words: Mapping[str, Callable[[], Words]], layout: Layout, collude
 
 
 def colluders_among(n_devices: int, colluders: int | None = None) -> int:
-    """z: what is asked for, as far as so many devices can bear it; None is one."""
+    """z: what is asked for, as far as ``n_devices`` can bear it; None is one."""
     return max(0, min(1 if colluders is None else colluders, n_devices - 2))
 
 
@@ -154,7 +154,7 @@ class Trained:
 
 
 def scales_of(problem: Problem, number_bits: int, noise: RowNoise | None = None) -> Scales:
-    """The grids of a problem's products, in numbers of so many bits."""
+    """The grids of a problem's products, in numbers of ``number_bits``."""
     plain = Scales.on(1 << number_bits, problem.bounds, problem.n_features, problem.n_devices)
     return plain if noise is None else plain.with_noise(noise, problem.n_outputs)
 

@@ -51,7 +51,7 @@ class Listed(Event):
 
 @dataclass(frozen=True)
 class Part:
-    """Of these, so many replies are needed."""
+    """Of these ``members``, ``needed`` replies are waited for."""
 
     members: tuple[str, ...]
     needed: int

@@ -18,6 +18,8 @@ def add_pads(total: Words, keys: Sequence[bytes], width: int, first: int = 0) ->
 
     width: bytes of a word. Whatever is above them in ``total`` is undefined.
 
+    >>> import numpy as np
+    >>> from codedfl.sum.pads import add_pads
     >>> whole, part = np.zeros(5, dtype=np.uint64), np.zeros(2, dtype=np.uint64)
     >>> add_pads(whole, [bytes(32)], 6); add_pads(part, [bytes(32)], 6, first=3)
     >>> bool((whole[3:] == part).all())

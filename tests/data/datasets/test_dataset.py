@@ -132,6 +132,7 @@ def test_a_named_data_set_refuses_options_of_files() -> None:
     with pytest.raises(ValueError, match=r"^label must be left out for the data set 'digits', got 'kind'$"):
         load("digits", reading=TableReading(label="kind"))
     with pytest.raises(
-        ValueError, match=r"^data set must be one of digits, digits-shifted, mnist, fashion-mnist or a file, got 'dig'$"
+        ValueError,
+        match=r"^data set must be one of digits, digits-shifted, mnist, fashion-mnist, cifar-10 or a file, got 'dig'$",
     ):
         load("dig")

@@ -210,7 +210,8 @@ def test_a_cache_that_cannot_be_written_is_a_reason_like_others(mirror: Mirror, 
 def test_fetch_by_name() -> None:
     assert fetch_dataset("digits") == {}
     with pytest.raises(
-        ValueError, match=r"^data set must be one of digits, digits-shifted, mnist, fashion-mnist, got 'cifar'$"
+        ValueError,
+        match=r"^data set must be one of digits, digits-shifted, mnist, fashion-mnist, cifar-10, got 'cifar'$",
     ):
         fetch_dataset("cifar")
     with pytest.raises(DataUnavailable, match=r"^data set mnist is not available here: 4 of 4 files missing"):

@@ -72,7 +72,7 @@ class Watch(Protocol):
         """Something happened."""
 
     def sent(self, size: int) -> None:
-        """So many bytes have left for devices."""
+        """``size`` bytes have left for devices."""
 
     def ended(self, epoch: int, score: float | None) -> None:
         """An epoch is over."""

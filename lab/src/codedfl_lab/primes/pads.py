@@ -125,7 +125,9 @@ def add_expanded(
 def add_signed(ring: Ring, total: Planes, signed: Sequence[tuple[int, bytes]], label: str) -> None:
     """total (P, n) += what seeds expand to, each times its sign (1 or -1), straight from the streams.
 
-    >>> ring, seed = Ring.for_group_sizes([5]), bytes(SEED_BYTES)
+    >>> from codedfl_lab.primes.pads import add_signed, expand
+    >>> from codedfl_lab.primes.ring import Ring
+    >>> ring, seed = Ring.for_group_sizes([5]), bytes(32)
     >>> total = expand(ring, seed, "gram", 6)
     >>> add_signed(ring, total, [(-1, seed)], "gram")
     >>> bool(total.any())

@@ -101,7 +101,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class FrozenRow:
-    """One method on one split over so many devices.
+    """One method on one split over ``devices``.
 
     accuracies: on the test rows, a seed each. up, down: bytes of a device, the mean over devices. most: of the device
     that sends most. seconds: on the paper's fleet, X'X at hand; charged: with X'X.

@@ -18,7 +18,7 @@ from codedfl_lab.reproduce.scope import Scope
 
 QUICK = Sizes(seeds=1, rounds=5, tuning_rounds=2, devices=(25,), rates=(0.01,), pulls=(0.01,), draws=20)
 QUICK_EVERY = 20  # of which rows one is taken
-_TEST_SHARE = 5  # of mails, which have no test part of their own: one in so many
+_TEST_SHARE = 5  # of mails, which have no test part of their own: one in five
 
 
 def frozen_on(encoder: Encoder, scope: Scope, quick: bool, say: Progress) -> FrozenResults:
