@@ -92,7 +92,7 @@ LINES = (
     Line("Absence costs a group, nobody else", {AT_A_BROKER: "absent|groups|away"}),
     Line(
         "One stage runner; the rehearsal is the run, bit for bit",
-        {"tests/run/test_rehearsal.py": "", AT_A_BROKER: "", "tests/flower/test_studies.py": ""},
+        {"tests/run/test_rehearsal.py": "", AT_A_BROKER: "", "tests/flower/test_studies_on_flower.py": ""},
     ),
     Line("No option is swallowed", {"tests/cli/test_no_option_is_swallowed.py": ""}),
     Line(

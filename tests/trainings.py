@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -75,7 +77,7 @@ class Small:
             name: parties.device(
                 name,
                 simulated_identity(name),
-                lambda rows=rows: rows,
+                partial(_same, rows),
                 InMemory(),
                 now=lambda: 0.0,
                 random_bytes=np.random.default_rng(self.seed + place).bytes,
@@ -127,3 +129,7 @@ class Small:
             integers, bits = oracle.update_on_grid(update.tolist(), room)
             product = oracle.reals(oracle.product(totals.gram, integers), totals.gram_bits + bits)
             solver.receive(np.array(oracle.reals(integers, bits)), np.array(product))
+
+
+def _same(rows: Any) -> Any:
+    return rows

@@ -6,6 +6,7 @@ import hashlib
 import random
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -68,7 +69,7 @@ class World:
     def answer(self, name: str) -> Callable[[bytes], bytes]:
         return lambda request: self.devices[name].reply(request)
 
-    def session(self, engine: object = None, **more: object) -> CodedSession:
+    def session(self, engine: Any = None, **more: Any) -> CodedSession:
         engine = engine or InProcess({name: self.answer(name) for name in self.study.names})
         patience = Patience(join=1e4, upload=1e4, reply=1e4, retry=10.0, lasts=1e6)
         return CodedSession(engine, self.study, SERVER, wall=lambda: 0.0, patience=patience, **more)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ E = np.array([[3, -4], [0, 1], [-70, 0], [99, 20]])
     ],
     ids=str,
 )
-def test_sums_and_products_are_those_of_plain_integers(form: str, shape: dict[str, int]):
+def test_sums_and_products_are_those_of_plain_integers(form: str, shape: dict[str, Any]):
     world = World(FORMS[form], **shape)
     session = world.session()
     assert session.sum(ASK) == world.vector
@@ -135,7 +136,7 @@ def lying(world: World, names: list[str]):
                 return wire.encode(wire.Answered(ring.pack(planes)))
 
             if name in names:
-                device._answered_epoch = wrong.__get__(device)
+                device._answered_epoch = wrong.__get__(device)  # type: ignore[method-assign]
             return device.reply(request)
 
         return reply
@@ -190,16 +191,17 @@ class Reads:
         self.session.sum(ASK)
         self.listed = self.session.lists[ASK]
 
-    def asks(self, place: int, e: np.ndarray, listed: wire.List | None = None) -> np.ndarray:
+    def asks(self, place: int, e: np.ndarray, listed: wire.List | None = None) -> Any:
         session, study = self.session, self.world.study
         listed = listed or self.listed
-        ids = session.known.ids
-        digests = [sum_wire.request_digest(wire.encode(one)) for one in (listed.members, listed)]
-        common = wire.AnswerCommon(*ids, ASK, *digests, e.astype("<i8").tobytes())
+        ids: Any = session.known.ids
+        digests: Any = [sum_wire.request_digest(wire.encode(one)) for one in (listed.members, listed)]
+        fields: list[Any] = [*ids, ASK, *digests, e.astype("<i8").tobytes()]
+        common = wire.AnswerCommon(*fields)
         envelopes = {i: session.envelopes[ASK][i].get(place, b"") for i in study.senders(place) if i != place}
         return self.sent(place, "answer", common, wire.AnswerOwn(listed, envelopes, 0))
 
-    def sent(self, place: int, kind: str, common: sum_wire.Common, own: sum_wire.Wire) -> np.ndarray | str:
+    def sent(self, place: int, kind: str, common: sum_wire.Common, own: sum_wire.Wire) -> Any:
         session, study = self.session, self.world.study
         request = session.known.request(kind, common, own)
         reply = wire.decode(self.world.devices[study.names[place]].reply(request), sum_wire.Reply, "")
@@ -263,8 +265,10 @@ def test_data_that_were_exchanged_on_the_way_are_refused():
     world = World(FORMS["coded-padded"], 4, 2)
     server, session = Reads(world), None
     session = server.session
-    digests = [sum_wire.request_digest(wire.encode(one)) for one in (server.listed.members, server.listed)]
-    common = wire.ListCommon(*session.known.ids, ASK, *digests)
+    digests: Any = [sum_wire.request_digest(wire.encode(one)) for one in (server.listed.members, server.listed)]
+    ids: Any = session.known.ids
+    fields: list[Any] = [*ids, ASK, *digests]
+    common = wire.ListCommon(*fields)
     world.devices["device-0"] = world.started("device-0")
     envelope = session.envelopes[ASK][1][0]
     body = session.body(ASK, "device-1")

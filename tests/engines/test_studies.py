@@ -121,6 +121,6 @@ def test_a_disk_that_is_full_or_read_only_stops_its_device_and_loses_nothing(tmp
         except OSError:  # codedfl join ends with one line
             fleet.kill("clinic-5", 2.0)
 
-    fleet.broker._turn = guarded  # type: ignore[method-assign]
+    setattr(fleet.broker, "_turn", guarded)  # noqa: B010 - a method is replaced
     same_findings(fleet.serve(), fleet.of.rehearsed())
     assert ended == ["clinic-5"]

@@ -95,7 +95,7 @@ def place(word: int, chances: list[Decimal], words: Taken) -> int:
 @cache
 def chances_of_parts() -> list[Decimal]:
     weights = [(-Decimal(k * k) / 2).exp() for k in range(61)]
-    return [sum(weights[: k + 1]) / sum(weights) for k in range(60)]
+    return [sum(weights[: k + 1], Decimal(0)) / sum(weights, Decimal(0)) for k in range(60)]
 
 
 def rest_coins(rests: list[int], unit: int, words: Taken) -> list[bool]:
