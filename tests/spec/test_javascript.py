@@ -20,9 +20,9 @@ from mixed import SERVER, Federation, OfPackage, secret
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.crypto.key_files import DEVICE_KEY, load_identity
 from codedfl.device.approved import approved_device
+from codedfl.device.study_sums import StudySums
 from codedfl.engines.in_process import InProcess
 from codedfl.statistics.statistic import Ask
-from codedfl.statistics.study_sums import StudySums
 from codedfl.sum.layout import Layout
 from codedfl.sum.session import Session
 from spec import make_vectors

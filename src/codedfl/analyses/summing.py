@@ -6,12 +6,12 @@ import logging
 from collections.abc import Callable, Collection
 
 from codedfl.analyses.study_analysis import Answer
+from codedfl.device.study_sums import StudySums
 from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.registry import make_solver
 from codedfl.solve.training import Training
 from codedfl.statistics.products import Products
 from codedfl.statistics.statistic import Ask, statistic_of
-from codedfl.statistics.study_sums import StudySums
 from codedfl.sum.events import Event, Members, Part, PhaseBegun, SumBegun
 from codedfl.sum.session import Session
 from codedfl.sum.store import Store
@@ -94,7 +94,7 @@ def too_few(sums: StudySums, names: Collection[str]) -> str:
     >>> from codedfl.contract.roster import Roster
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
-    >>> from codedfl.statistics.study_sums import StudySums
+    >>> from codedfl.device.study_sums import StudySums
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
     >>> roster = Roster.draft({name: name.encode() * 32 for name in "abc"}, colluders=1)

@@ -13,9 +13,8 @@ from codedfl.contract.roster import Roster
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.crypto.sealed import Identity
+from codedfl.device.study_sums import StudySums
 from codedfl.errors import InvalidInput
-from codedfl.statistics.statistic import Ask, recoded_rows
-from codedfl.statistics.study_sums import StudySums
 from codedfl.sum.device import Device
 from codedfl.sum.layout import Layout, Words
 from codedfl.sum.memory import Generation
@@ -101,6 +100,8 @@ class ApprovedStudy:
     def words(self, ask: bytes) -> Words:
         """What this device adds up over its frozen rows, noise included."""
         if ask not in self._made:
+            from codedfl.statistics.statistic import recoded_rows  # with the first request
+
             sums = self._sums
             rows = recoded_rows(sums.study, sums.ask(ask), self._rows)
             self._made[ask] = sums.statistic(ask).words(rows, len(sums.roster.owners), self._noise_seed)
@@ -137,6 +138,8 @@ class LedgerMemory:
         """Count the argument and pin the numbers, before they leave."""
         if self._pinned.get(ask) == pinned:
             return
+        from codedfl.statistics.statistic import Ask
+
         with self._base.ledger() as ledger:
             objection = ledger.contribute(self._study, Ask.decode(ask, self._study), pinned, self._now())
         if objection:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from codedfl.device.study_sums import StudySums
 from codedfl.errors import CodedFLError
 from codedfl.private_files import make_private_folder
 from codedfl.report.event_log import (
@@ -25,7 +26,6 @@ from codedfl.report.event_log import (
     Finished,
     Scored,
 )
-from codedfl.statistics.study_sums import StudySums
 from codedfl.sum.events import DeviceState, Event, PhaseBegun, Replied, RepliedLate, SumBegun, UploadTaken
 
 _EPOCHS_TO_JUDGE_BY = 5

@@ -31,11 +31,11 @@ from codedfl.contract.study import Study
 from codedfl.crypto.sealed import Identity
 from codedfl.data.tables import RawTable, read_file, table_files
 from codedfl.device.approved import ApprovedStudy, LedgerMemory
+from codedfl.device.study_sums import StudySums
 from codedfl.engines.virtual_time import Delay, VirtualTime
 from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.report.event_log import Clock
 from codedfl.report.run_watch import RunWatch, begun_study
-from codedfl.statistics.study_sums import StudySums
 from codedfl.sum.asking import Engine
 from codedfl.sum.device import Device
 from codedfl.sum.session import Session

@@ -23,12 +23,12 @@ from codedfl.contract.roster import Roster
 from codedfl.contract.study import Study
 from codedfl.contract.words import absences
 from codedfl.crypto.sealed import Identity
+from codedfl.device.study_sums import StudySums
 from codedfl.errors import CodedFLError, InvalidInput, NotEnoughDevices
 from codedfl.private_files import make_private_folder, sole_user
 from codedfl.report.event_log import Scored
 from codedfl.report.run_watch import RunWatch, begun_study
 from codedfl.report.study_files import write_results
-from codedfl.statistics.study_sums import StudySums
 from codedfl.sum.asking import Engine, Patience
 from codedfl.sum.events import Event, SumBegun
 from codedfl.sum.session import Session

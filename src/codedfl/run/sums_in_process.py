@@ -18,6 +18,7 @@ from codedfl.crypto.noise import cross_noise, gram_noise
 from codedfl.crypto.sealed import Identity
 from codedfl.data.preprocessing import Moments, secure_moments
 from codedfl.data.problem import Problem
+from codedfl.device.study_sums import HOLDERS_PER_ROLE, MANY_DEVICES
 from codedfl.engines.in_process import InProcess
 from codedfl.errors import InvalidInput
 from codedfl.exact.fitted_rows import fitted
@@ -25,7 +26,6 @@ from codedfl.exact.row_noise import RowNoise
 from codedfl.exact.scales import Scales
 from codedfl.solve.solver import GramSolver, Solver
 from codedfl.solve.training import Training
-from codedfl.statistics.study_sums import HOLDERS_PER_ROLE, MANY_DEVICES
 from codedfl.sum.device import Device
 from codedfl.sum.layout import Layout, Words
 from codedfl.sum.memory import InMemory

@@ -32,7 +32,7 @@ DATA = Listed(
 )
 PRIVACY = Listed(
     "privacy",
-    "Say what each party sees under a scheme, and what a collusion adds.",
+    "Say what each party sees under a scheme, what follows from it, and what a collusion adds.",
     "codedfl_lab.cli.privacy:show_privacy",
     _PANEL,
 )

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from codedfl.device.study_sums import StudySums
 from codedfl.engines.virtual_time import Delay
 from codedfl.run.rehearsal import MakeDelay
-from codedfl.statistics.study_sums import StudySums
 from codedfl.sum.wire import AnswerCommon, AskCommon, parsed
 from codedfl.typing import Seconds
 from codedfl_lab.costs.times import Conditions, WorkShape, epoch_load, sharing

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from codedfl.contract.roster import Roster
 from codedfl.contract.study import Study
 from codedfl.errors import MessageRefused
-from codedfl.statistics.statistic import Ask, Statistic, statistic_of
 from codedfl.sum.layout import Layout
 from codedfl.sum.terms import Participant, Terms
 from codedfl.sum.wire import Refused
+
+if TYPE_CHECKING:  # with the first request: a device may wait for days
+    from codedfl.statistics.statistic import Ask, Statistic
 
 MANY_DEVICES = 50  # with more devices than this, not everybody holds a role
 HOLDERS_PER_ROLE = 12  # and each role has this number of holders
@@ -28,7 +31,7 @@ class StudySums:
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> from codedfl.statistics.statistic import Ask
-    >>> from codedfl.statistics.study_sums import StudySums
+    >>> from codedfl.device.study_sums import StudySums
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, server_key="00" * 32)
     >>> roster = Roster.draft({name: name.encode() * 32 for name in "abc"}, colluders=1)
@@ -58,12 +61,16 @@ class StudySums:
 
     def ask(self, data: bytes) -> Ask:
         """A request that follows from the study; ``Refused`` otherwise."""
+        from codedfl.statistics.statistic import Ask
+
         try:
             return Ask.decode(data, self.study)
         except MessageRefused as error:
             raise Refused("request", str(error)) from None
 
     def statistic(self, data: bytes) -> Statistic:
+        from codedfl.statistics.statistic import statistic_of
+
         return statistic_of(self.study, self.ask(data))
 
     def layout(self, ask: bytes) -> Layout:
