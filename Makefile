@@ -67,6 +67,7 @@ fleet: $(VENV)/.installed
 # The same tests as in make test, on many more random schedules, inputs and collusions.
 faults: $(VENV)/.installed
 	CODEDFL_FAULT_SCHEDULES=10000 $(BIN)/python -m pytest -n 2 tests/sum
+	CODEDFL_FAULT_SCHEDULES=500 $(BIN)/python -m pytest -n 2 tests/engines/test_bad_transport.py
 
 # About 20 minutes on two quiet cores; ended after 90 at the latest, and then it has failed.
 liars: $(VENV)/.installed
@@ -102,7 +103,7 @@ hospital-trial: $(VENV)/.installed
 
 # Brokers, servers and devices that are killed at every stage, as real processes.
 survival: $(VENV)/.installed
-	$(BIN)/python -m pytest -m nightly tests/mqtt
+	$(BIN)/python -m pytest -m nightly tests/engines
 
 # Tables of 131 authorities and 80 schools, from a folder of files to standard errors, and a logistic and a Poisson model
 # of tables that statsmodels has. The package that has the first two is under the GPL, so it stays in a folder of its own.

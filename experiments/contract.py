@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
 
 BETWEEN, FROM_TOTALS = "tests/attacks/test_between_runs.py", "tests/attacks/test_from_totals.py"
 APPROVAL, ROW_RULE = "tests/contract/test_approval.py", "tests/contract/test_row_rule.py"
-AT_A_BROKER, DEVICE = "tests/engines/test_studies.py", "tests/sum/test_device.py"
+AT_A_BROKER, DEVICE = "tests/engines/test_studies_at_a_broker.py", "tests/sum/test_device.py"
 ANALYSIS = "tests/analyses/test_study_analysis.py"
 LINES = (
     Line(

@@ -110,7 +110,7 @@ def of_mqtt_epoch() -> Journey:
 
     sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "engines")]
     from faulty_broker import FaultyBroker
-    from test_studies import Fleet
+    from test_studies_at_a_broker import Fleet
 
     from approved_studies import federation
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 
@@ -17,6 +18,7 @@ from codedfl.sum.store import Store
 from codedfl.sum.terms import Terms
 from federations import SERVER, MadeUp, identity, terms_of
 
+SCHEDULES = int(os.environ.get("CODEDFL_FAULT_SCHEDULES", "8"))
 PATIENCE = Patience(join=1000.0, upload=1000.0, reply=1000.0, retry=3.0, hedge=0.5)
 
 
@@ -73,7 +75,7 @@ def faults(rng: random.Random, rate: float) -> Callable[[str, str, bytes], str]:
     return lambda sender, topic, payload: rng.choice(["lose", "twice", "late"]) if rng.random() < rate else ""
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(SCHEDULES))
 def test_lost_late_and_doubled_messages_change_nothing(seed: int) -> None:
     rng = random.Random(seed)
     broker = FaultyBroker(faults(rng, 0.2), work=lambda name: rng.expovariate(10.0))
@@ -89,7 +91,7 @@ class Killed(Exception):
 
 
 @pytest.mark.parametrize("keeps", [True, False], ids=["with its cache", "without its cache"])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(SCHEDULES))
 def test_whoever_is_killed_at_any_moment_the_same_command_ends_with_the_sum(seed: int, keeps: bool) -> None:
     rng = random.Random(seed)
     deaths = iter(sorted(rng.uniform(0, 4) for _ in range(3)))
