@@ -12,8 +12,6 @@ the clock.
 4. Pads and sealing in units of one MAC, as fleet files charge them.
 5. What a device process imports before its first answer, against ``import numpy``, in fresh interpreters.
 
-Memory is measured by ``python -m experiments.memory``.
-
     python -m experiments.bench --json bench.json
 
 The exit status is 1 when a goal is missed.

@@ -5,15 +5,16 @@
 
 # %%
 import matplotlib.pyplot as plt
+import msgspec
 import numpy as np
 
 from codedfl import make_problem
 
 from codedfl_lab import CodedKeys, CodedPadded, RoleKeys
-from codedfl.protocol.messages import Message
-from codedfl.run.in_process import run_in_process
-from codedfl.run.parties import make_parties
+from codedfl.run.sums_in_process import scales_of, train_in_process
 from codedfl.solve.krylov import BlockKrylov
+from codedfl.sum.goals import KeptUpload
+from codedfl.sum.store import Store
 from codedfl_lab import Conventional, datasets
 
 data = datasets.load("digits")
@@ -52,28 +53,27 @@ show([-g[:64, k].reshape(8, 8) for g, k in zip(gradients, largest)], [f"device {
 #
 # ## Role keys: the upload is noise
 #
-# The same data under role keys. Every device pads its sums with a pad that is itself a sum of z + 1 seeds, one for each
-# role; the server gets the padded sums. We listen to what it receives from one device, byte for byte.
+# The same data under role keys. Every device adds z + 1 pads to its sums, one for each role; the server gets the padded
+# sums. We listen to what it receives from one device, byte for byte.
 
 # %%
-device, scheme = 3, RoleKeys(1)
-server, devices = make_parties(scheme, problem, BlockKrylov(20, 1e-4))
-heard = []
-receive = server.receive
+device, heard = 3, {}
+keep = Store.put
 
 
-def listening(wire, *more):
-    heard.append(bytes(wire))
-    return receive(wire, *more)
+def listening(store, key, value):
+    """What the server keeps of every upload, as it came in."""
+    if key[0] == "upload":
+        heard[key[-1]] = msgspec.msgpack.decode(value, type=KeptUpload).numbers
+    keep(store, key, value)
 
 
-server.receive = listening
-theta = run_in_process(server, devices)
-of_victim = [Message.decode(wire) for wire in heard]
-of_victim = [one for one in of_victim if one.sender == problem.device_names[device]]
-upload = max((one.attachment for one in of_victim), key=len)
-print(f"{len(of_victim)} messages of {problem.device_names[device]}, the largest has {len(upload)} bytes")
-counts = np.bincount(np.frombuffer(upload, dtype=np.uint8)[: len(upload) // 3 * 3 : 3], minlength=256)
+Store.put = listening
+theta = train_in_process(problem, BlockKrylov(20, 1e-4), scales_of(problem, 48), colluders=1).theta
+Store.put = keep
+upload = heard[problem.device_names[device]]
+print(f"the upload of {problem.device_names[device]} has {len(upload)} bytes, six for each number")
+counts = np.bincount(np.frombuffer(upload, dtype=np.uint8)[::6], minlength=256)
 show([np.frombuffer(upload[k * 64 : (k + 1) * 64], dtype=np.uint8).reshape(8, 8) for k in range(10)], [""] * 10)
 
 # %% [markdown]

@@ -1,7 +1,8 @@
 """The connection to a broker: what MQTT is to the rest of ``codedfl.mqtt``, with the paho client behind it.
 
-Connections begin clean and leave nothing behind: what was on the way when one is lost is lost, and our own letters
-repeat it. So a party that was away gets what is newest now, and a broker that loses its memory loses nothing of ours.
+Connections begin clean and leave nothing behind: what was on the way when one is lost is lost, and the newest request
+is sent again. So a party that was away gets what is newest now, and a broker that loses its memory loses nothing of
+ours.
 """
 
 from __future__ import annotations
