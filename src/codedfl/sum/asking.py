@@ -200,6 +200,7 @@ class Asking:
     def _somebody_came(self) -> bool:
         here = set(self._engine.here())
         came = here - self._here
+        # A device that was away may have lost what was on its way: everything is sent to it again, which does no harm.
         for name in came:  # what was sent to it before may be lost
             self._outstanding.pop(name, None)
             self._back[name] = self._engine.now()
@@ -267,6 +268,8 @@ class Asking:
     def _take(self, device: str, data: bytes) -> None:
         try:
             reply = wire.decode(data, wire.Reply, "a reply")
+            # Invariant: a reply is to a request of this session, known by its digest; whatever else comes is used for
+            # nothing.
             if (device, reply.request) not in self._sent:
                 raise MessageRefused("a reply must be to a request that was sent to this device")
             sent = self._sent[device, reply.request]
@@ -298,6 +301,8 @@ class Asking:
         enrolling = sent.reply is wire.Nothing
         if enrolling and sent.goal.done:  # it has enrolled: this is the reply to a request that came twice
             return
+        # Invariant: a device only goes forward, so whoever refuses to enrol is in a newer generation: a newer one
+        # begins.
         if code == "generation" and enrolling:
             self._known.over(device)
         elif code == "generation":

@@ -38,9 +38,11 @@ class CertifiedTotal:
     def check(self, terms: Terms) -> None:
         """Refuse a total that fewer than z + 1 devices of the roster have signed."""
         text = total_text(label_of(terms.study, self.ask), digest(self.entries), self.numbers)
+        # Invariant: a set of names, so that one device that signs twice counts once.
         signers = {name for name, _ in self.signatures}
         if len(signers) <= terms.colluders or not signers <= set(terms.by_name):
             raise Refused("list", f"a certified total must be signed by {terms.colluders + 1} devices of the roster")
+        # Every signature is checked, also those beyond z + 1: one that is false shows a server that makes things up.
         for name, signature in self.signatures:
             verify(terms.by_name[name].key, text, signature)
 

@@ -128,15 +128,18 @@ class Device:
         return wire.encode(wire.Reply(kind, asked, self._named, code, body))
 
     def _answered(self, request: bytes, asked: bytes) -> tuple[wire.ReplyKind, str, bytes]:
+        # Invariant: nothing is computed before the request is typed, is about this study, and is signed by its server.
         found, common, own = wire.parsed(request, self.kinds)
         if common.study != self._terms.study:
             raise Refused("study", "the study must be the one approved here, got another")
         text = request_text(found.kind, found.common)
         check_signature("signature", self._terms.server, text, found.signature)
+        # Closing needs no key, so it also ends a generation that this device has never heard of.
         if isinstance(common, wire.CloseCommon):
             self._close(common)
             return "ok", "", b""
         keys = self._generation(common)
+        # Invariant: all that leaves is sealed to the server's key of the generation, and bound to this very request.
         plain = wire.encode(wire.Nothing()) if isinstance(common, wire.EnrolCommon) else self._plain(keys, common, own)
         return "ok", "", keys.seal_reply(common.server, asked, plain)
 
@@ -162,6 +165,7 @@ class Device:
         was sent, either.
         """
         kept = self._memory.generation()
+        # Invariant: the number stays, so a generation that is over never begins again; only its root goes.
         if kept is not None and kept.root and self._now() >= kept.not_after:
             self._memory.keep(Generation(kept.number, b"", kept.not_after))
             self._forget()
@@ -169,16 +173,20 @@ class Device:
     def _generation(self, common: wire.Common) -> GenerationKeys:
         self.expire()
         kept, now = self._memory.generation(), self._now()
+        # Invariant: generations only go forward. A server that asks for an older one finds it without keys.
         if kept is None or common.generation > kept.number:
             if not isinstance(common, wire.EnrolCommon):
                 raise Refused("generation", f"generation {common.generation} must begin by enrolling")
             if not now < common.not_after <= now + MOST_SECONDS:
                 raise Refused("generation", f"not_after must be within {MOST_SECONDS} seconds, got {common.not_after}")
+            # Invariant: the root is on the disk before any key of it leaves, or a device that is killed here would
+            # enrol twice.
             kept = Generation(common.generation, self._random_bytes(KEY_BYTES), common.not_after)
             self._memory.keep(kept)
         if common.generation < kept.number or not kept.root:
             self._forget()
             raise Refused("generation", f"generation {common.generation} must not be over, got one that is")
+        # One generation has one end: it is signed, and what expires when must not depend on who asks.
         if isinstance(common, wire.EnrolCommon) and common.not_after != kept.not_after:
             raise Refused("generation", f"not_after must be {kept.not_after} as this generation began, got another")
         if self._keys is None or self._keys.root != kept.root:
@@ -192,9 +200,11 @@ class Device:
 
     def _close(self, common: wire.CloseCommon) -> None:
         """The keys are gone, and with them everything that could open what was sent. Closing again changes nothing."""
+        # Invariant: a late message cannot delete the keys of a generation that began after it.
         kept = self._memory.generation()
         if kept is not None and kept.number > common.generation:
             return
+        # The record first: a device killed between both lines closes again, and has it once.
         self._memory.closed(common.generation, common.record)
         self._memory.keep(Generation(common.generation, b"", 0))
         self._forget()
@@ -204,6 +214,7 @@ class Device:
     def _draw(self, keys: GenerationKeys, own: wire.DrawOwn) -> bytes:
         role, sealed = self._held_role(), {}
         for member in own.members:
+            # Invariant: the key goes to holders of its own role only, or two roles would be known to one device.
             if self._terms.roles.get(member.name) != role:
                 raise Refused("role", f"a role key must be sealed to holders of its role, got {member.name[:80]!r}")
             self._terms.check_enrolment(keys.scope, member, self._now())
@@ -222,9 +233,12 @@ class Device:
 
     def _upload(self, keys: GenerationKeys, common: wire.AskCommon, own: wire.UploadOwn) -> bytes:
         terms, scope = self._terms, keys.scope
+        # Invariant: who has rows is in the contract; nobody is asked for what it did not approve.
         if self.name not in terms.owners:
             raise Refused("role", "a key-only participant has no rows to upload")
         layout, label = self._contract.layout(common.ask), label_of(terms.study, common.ask)
+        # Invariant: one pad per role, no role twice and none left out: z colluders lack at least one pad of every
+        # upload.
         if len(own.role_keys) != terms.colluders + 1:
             raise Refused("role", f"an upload must have {terms.colluders + 1} role keys, got {len(own.role_keys)}")
         for role, key in enumerate(own.role_keys):
@@ -242,6 +256,7 @@ class Device:
             pad_key(self._secret(scope, role, self.name, keys.own.public, public, keys.own), label, nonce)
             for role, public in enumerate(publics)
         ]
+        # A copy: the words are a cache, and an upload that is asked for again must pad the same numbers.
         padded = words.copy()
         add_pads(padded, pads, layout.bits // 8)
         numbers = layout.to_bytes(padded)
@@ -254,6 +269,7 @@ class Device:
         """kappa of an owner and a role key: from the owner's own pair, or from that of the role."""
         place = (role, owner, enrolled, public)  # a dishonest drawer may have one key signed for two roles
         if place not in self._secrets:
+            # Deleted whole, for a server may send any number of keys; all are derived again from the root.
             if len(self._secrets) >= _MOST_SECRETS:
                 self._secrets.clear()
             shared = pair.with_public(public if pair.public == enrolled else enrolled)
@@ -267,15 +283,20 @@ class Device:
         label = label_of(self._terms.study, common.ask)
         self._terms.check_role_key(keys.scope, role, own.role_key)
         pair = self._opened_role_key(keys, role, own)
+        # Invariant: the digest is signed with the request, so that all holders of a role answer for one and the same
+        # list.
         if own.entries and digest(own.entries) != common.list:
             raise Refused("list", "a list must have the digest that is common to all holders")
         place = pack(label, common.list, own.role_key.public)
         pads = self._sums.get(place)
         if pads is None:
             if not own.entries:
+                # A cache may be gone: the server is told to send the list again, and the reply is the same.
                 raise wire.Missing("list", "the list must be sent along the first time")
             entries = self._checked_list(keys.scope, common.ask, common.list, own.entries)
             public = own.role_key.public
+            # Invariant: from the owners' own enrolments, nonces and this role's key: exactly the pads that they have
+            # added.
             owners = [
                 pad_key(self._secret(keys.scope, role, one.name, one.public, public, pair), label, one.nonce)
                 for one in entries
@@ -309,6 +330,7 @@ class Device:
         if digest(data) != wanted:
             raise Refused("list", "a list must have the digest that is common to all holders")
         entries = wire.decode_list(data)
+        # Invariant: checked before any pad is made. Names first, since a signature is looked up by its name.
         self._terms.check_list(entries, self._contract.groups(ask))
         for one in entries:
             if len(one.nonce) != NONCE_BYTES:
@@ -321,6 +343,7 @@ class Device:
     ) -> bytes:
         if layout.certified or not layout.size or len(common.e) != 8 * layout.size * layout.columns:
             raise Refused("request", "e must have the study's shape, and a matrix to be multiplied with")
+        # Which rows is the server's choice: blocks of one product are shared out, and the question is the same.
         first, last = rows
         if not 0 <= first < last <= layout.tile_rows:
             raise Refused("request", f"rows must be tile rows of {layout.tile_rows}, got {first} to {last}")
@@ -339,10 +362,13 @@ class Device:
         if not layout.certified or layout.size:
             raise Refused("request", "only small statistics that devices act upon are certified")
         entries = self._checked_list(keys.scope, common.ask, common.list, own.entries)
+        # Invariant: every owner of the list and every role, each once and in the contract's order.
         if len(own.uploads) != len(entries) or len(own.sums) != terms.colluders + 1:
             raise Refused("list", "a certified total must have an upload of each owner and a sum of each role")
         publics = [one.role_key.public for one in own.sums]
         total = np.zeros(layout.total_words, dtype=np.uint64)
+        # Invariant: signed by the owner for this label, these role keys and this nonce; a server has no numbers of its
+        # own in it.
         for entry, upload in zip(entries, own.uploads, strict=True):
             text = upload_text(label, entry.public, publics, entry.nonce, upload.numbers)
             check_signature("list", terms.by_name[entry.name].key, text, upload.signature)
@@ -352,6 +378,7 @@ class Device:
             text = role_sum_text(label, common.list, role, one.role_key.public, one.numbers)
             self._check_signers(role, text, one.signatures)
             total -= layout.from_bytes(one.numbers, layout.total_words)
+        # Nobody signs a total beyond its bound: some owner has invented numbers, or some holder has.
         try:
             layout.numbers_of(total)
         except RangeExceeded as error:

@@ -87,6 +87,7 @@ class Upload(Goal):
         """Also if the upload came to an earlier goal, or to a session before this one."""
         if not self.reached and (saved := self.known.store.get(self._place)) is not None:
             kept = msgspec.msgpack.decode(saved, type=KeptUpload)
+            # An upload under other role keys is of no use: a role's holders would take off other pads.
             if kept.role_keys == self._role_keys:
                 self.entry, self.reached = kept.entry, True
         return self.reached
@@ -99,6 +100,8 @@ class Upload(Goal):
         if self.reached or not isinstance(found, wire.Uploaded):
             return
         known, layout = self.known, self._layout
+        # Invariant: kept only if it has the length of this layout; a shorter one would be noticed when nobody can be
+        # asked.
         layout.from_bytes(found.numbers, layout.total_words)
         enrolment = known.enrolled[device]
         if layout.certified:
@@ -299,6 +302,7 @@ class Certify(Goal):
         text = total_text(label_of(terms.study, self._common.ask), self._common.list, found.numbers)
         verify(terms.by_name[device].key, text, found.signature)
         self._given[device] = found
+        # Invariant: z + 1 equal totals, so one is of an honest device; z liars can only delay it.
         agree = [name for name, one in self._given.items() if one.numbers == found.numbers]
         if len(agree) > terms.colluders:
             self.reached, self.numbers = True, found.numbers

@@ -34,6 +34,7 @@ def pack(*parts: bytes | str | int) -> bytes:
     >>> pack("ab").hex()
     '00000000000000026162'
     """
+    # Invariant: lengths before parts, so ("ab", "c") and ("a", "bc") are two texts, and no two meanings share a hash.
     found = []
     for part in parts:
         data = part if isinstance(part, bytes) else part.encode() if isinstance(part, str) else part.to_bytes(8, "big")
@@ -61,6 +62,7 @@ class ExchangeKey:
 
     def with_public(self, public: bytes) -> bytes:
         """The shared secret; a public half that is no point, or of small order, is refused."""
+        # Invariant: a point of small order gives a secret that anybody knows; the library refuses it.
         try:
             return self._private.exchange(X25519PublicKey.from_public_bytes(public))
         except ValueError:
@@ -95,21 +97,25 @@ class GenerationKeys:
     @cached_property
     def own(self) -> ExchangeKey:
         """(a, A)."""
+        # Invariant: study and generation are in every derivation: keys of two generations tell nothing of each other.
         return ExchangeKey(derive(self.root, "codedfl 4 device key", self.scope.study, self.scope.generation))
 
     @cached_property
     def _siv(self) -> bytes:
+        # A key for nonces only: what it makes is public, what the others make is not.
         return derive(self.root, "codedfl 4 siv", self.scope.study, self.scope.generation)
 
     def role_key(self, role: int) -> ExchangeKey:
         """(b, B), if this device draws the key of its role."""
         if self._drawn.get(role) is None:
+            # Invariant: drawn from the root, so a device that was killed while it drew draws the same key again.
             secret = derive(self.root, "codedfl 4 role key", self.scope.study, self.scope.generation, role)
             self._drawn[role] = ExchangeKey(secret)
         return self._drawn[role]
 
     def nonce(self, *bound: bytes | str | int) -> bytes:
         """A nonce that is another one whenever anything of ``bound`` is: no memory is needed to use it once."""
+        # Invariant: a function of what it is bound to, so equal uploads have equal pads, and others never do.
         return hmac.digest(self._siv, pack(*bound), "sha256")[:NONCE_BYTES]
 
     # -- sealing a role key to a co-holder
@@ -166,16 +172,21 @@ def open_reply(scope: Scope, shared: bytes, device: bytes, server: bytes, reques
 
 def kappa(shared: bytes, scope: Scope, role: int, owner: str, enrolled: bytes, role_public: bytes) -> bytes:
     """The secret of an owner and a role: from (a, B) at the owner, from (b, A) at every holder of the role."""
+    # Invariant: both public keys and the owner's name are bound: an owner's key under a colluder's name gives another
+    # kappa.
     return derive(shared, "codedfl 4 kappa", scope.study, role, owner, enrolled, role_public)
 
 
 def label_of(study: bytes, ask: bytes) -> bytes:
     """What a pad, a pinned vector and a direction belong to: the study and the request for a statistic."""
+    # Invariant: everything that tells one sum from another is in the ask: statistic, version, merging, point, model,
+    # groups.
     return pack(study, digest(ask))
 
 
 def pad_key(secret: bytes, label: bytes, nonce: bytes) -> bytes:
     """The ChaCha20 key of one pad. Invariant: ``nonce`` depends on the very bytes that are padded."""
+    # Invariant: one label and one nonce, so a stream covers the words of exactly one upload.
     return derive(secret, "codedfl 4 pad", label, nonce)
 
 
@@ -199,6 +210,7 @@ def request_text(kind: str, common: bytes) -> bytes:
 
 def upload_text(label: bytes, enrolled: bytes, role_publics: list[bytes], nonce: bytes, numbers: bytes) -> bytes:
     """By the owner, where totals are certified."""
+    # Invariant: the role keys are in it, so a signed upload is never combined with pads of another generation's keys.
     return pack("codedfl 4 upload", label, enrolled, *role_publics, nonce, digest(numbers))
 
 

@@ -96,6 +96,8 @@ class Known:
             number = max(int(1000 * self.wall()), 0 if found is None else found.number + 1)
             found = _Saved(number, self.random_bytes(KEY_BYTES), int(self.wall() + self.lasts))
             self.store.put(("generation",), msgspec.msgpack.encode(found))
+        # What an earlier process has learned of this generation is as good as new: it is checked again where it is
+        # used.
         self.not_after, self.scope, self.own = found.not_after, Scope(self.terms.study, found.number), _pair(found)
         self.ids = (self.terms.study, found.number, self.own.public)
         for saved in self.store.values("enrolment"):
@@ -113,6 +115,7 @@ class Known:
 
     def end(self) -> None:
         """The generation is over: whatever is asked next begins another one."""
+        # Invariant: the secret goes before anything else: what was sealed to it cannot be opened any more, by nobody.
         self.store.put(("generation",), msgspec.msgpack.encode(_Saved(self.scope.generation, b"", 0)))
         self.forget()
 
@@ -126,6 +129,7 @@ class Known:
         """A device refuses to enrol: begin another generation, once for each device that wants it."""
         if device in self._renewed_for:
             return
+        # Once for each device: one that refuses every generation must not have the others begin again for ever.
         self._renewed_for.add(device)
         self.end()
         raise GenerationOver
@@ -138,6 +142,7 @@ class Known:
             return
         if one.name != device:
             raise MessageRefused("an enrolment must be of the device that sends it")
+        # Invariant: an enrolment is used only as its owner has signed it; a reply from elsewhere changes nothing.
         self.terms.check_enrolment(self.scope, one, self.wall())
         if device not in self.enrolled:
             self.tell(events.DeviceState(device, "enrolled"))
@@ -186,6 +191,8 @@ class Known:
             if device not in self.drawers(role):
                 return
             self.drawn[role] = DrawnKey(key, {})
+        # Invariant: a role keeps its first key, for uploads are made under it; another key of the same drawer means
+        # that the first is lost.
         known = self.drawn[role]
         if known.role_key.public != found.public:
             known.lost = known.lost or known.role_key.drawer == device
@@ -200,6 +207,7 @@ class Known:
         """Forget a role's key that nobody can open, and what was made for it."""
         drawn = self.drawn.pop(role, None)
         if drawn is not None:
+            # Another drawer is tried before this one: it may seal nonsense for ever.
             self._bad_drawers.add(drawn.role_key.drawer)
         self.store.drop(("drawn", role))
         self.store.clear("list", "upload", "answer", "matrix")

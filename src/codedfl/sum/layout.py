@@ -75,6 +75,8 @@ class Layout:
     @classmethod
     def of_vector(cls, length: int, limit: int, *, certified: bool = False) -> Layout:
         """The narrowest that holds sums of this limit."""
+        # Invariant: a true sum stays at or below 2^k / 8, so no sum wraps, and a wrong one is out of bounds most of the
+        # time.
         for bits in WIDTHS:
             if HEADROOM * limit <= 1 << bits:
                 return cls(bits, 1, length, limit, certified=certified)
@@ -134,6 +136,7 @@ class Layout:
         """One array of words for each plane, as two's complement."""
         if not numbers.size:
             return []
+        # Invariant: v = low + 2^40 high with 0 <= low, also of a negative v, since >> rounds down.
         if self.words == 1:
             return [_as_words(numbers)]
         wholes = np.array([int(one) for one in numbers.tolist()], dtype=object)
@@ -147,6 +150,7 @@ class Layout:
         else:
             low, high = signed[: self.length].tolist(), signed[self.length :].tolist()
             numbers = [int(a) + (int(b) << LOW_BITS) for a, b in zip(low, high, strict=True)]
+        # Invariant: no number is used that the study's bounds rule out: it was an overflow, or some reply is wrong.
         largest = max(map(abs, numbers), default=0)
         if largest > self.limit:
             raise RangeExceeded(
@@ -218,6 +222,8 @@ class Layout:
         # Invariant: in Python's integers, or in int64 where no sum can wrap: abs of the smallest int64 does.
         if e.size and (int(e.max()) > self.room or int(e.min()) < -self.room):
             raise MessageRefused(f"e must have entries of at most {self.room} in size, got larger ones")
+        # Invariant: |X'X e| <= max |X'X| |e|_1, so a product within room never wraps; and e = (1, 2^14, 2^28) cannot
+        # read three columns in one counted question.
         norms = [sum(abs(one) for one in column) for column in e.T.tolist()]
         if max(norms, default=0) > self.room:
             raise MessageRefused(f"e must have a column 1-norm of at most {self.room}, got {max(norms)}")
@@ -246,6 +252,7 @@ def words_from(data: bytes | memoryview, width: int) -> Words:
     """
     if width == 8:
         return np.frombuffer(data, dtype="<u8").astype(np.uint64, copy=False)
+    # Upper bits are zero here, and undefined after the first addition: only k of them ever leave.
     if width == 4:
         return np.frombuffer(data, dtype="<u4").astype(np.uint64)
     halves = np.frombuffer(data, dtype="<u2").reshape(-1, 3)

@@ -57,6 +57,7 @@ class InMemory:
         self._generation = generation
 
     def contribute(self, ask: bytes, pinned: bytes) -> None:
+        # Invariant: checked before it is counted, so a refused upload costs nothing and is refused again.
         if self._pinned.get(ask, pinned) != pinned:
             raise Refused("rows", "a statistic must have the numbers that it had before")
         if ask not in self._pinned and self._arguments is not None and len(self._pinned) >= self._arguments:
@@ -65,6 +66,7 @@ class InMemory:
 
     def answer(self, ask: bytes, question: bytes) -> None:
         del ask
+        # The same question again is free: its reply is the same bytes.
         if question not in self._questions:
             if self._directions is not None and len(self._questions) >= self._directions:
                 raise Refused("budget", f"directions must be at most {self._directions}, got one more")

@@ -25,9 +25,12 @@ class PadSum:
     def product(self, e: NDArray[np.int64], first: int, last: int) -> list[Words]:
         """These tile rows of each word plane of the matrix, times e."""
         layout, found = self._layout, []
+        # Invariant: only sums over the whole list are ever made or kept; the pad of one owner exists for a moment only.
         for plane in range(layout.words):
             before = layout.vector_words + plane * layout.triangle
             for a, b, start, stop in layout.needed_tiles(first, last):
+                # A tile serves every later direction; what is kept is as large as an upload, and may be dropped at any
+                # time.
                 if (plane, a, b) not in self._tiles:
                     self._tiles[plane, a, b] = self._made(before + start, stop - start)
             tiles = {(a, b): words for (p, a, b), words in self._tiles.items() if p == plane}
@@ -35,6 +38,8 @@ class PadSum:
         return found
 
     def _made(self, first: int, count: int) -> Words:
+        # Invariant: ``first`` is the place in the upload, so a part has the very words that the owners have added
+        # there.
         total = np.zeros(count, dtype=np.uint64)
         add_pads(total, self._keys, self._layout.bits // 8, first)
         return total

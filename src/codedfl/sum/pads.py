@@ -25,6 +25,7 @@ def add_pads(total: Words, keys: Sequence[bytes], width: int, first: int = 0) ->
     >>> bool((whole[3:] == part).all())
     True
     """
+    # Addition modulo 2^64, of which the low k bits are the sum modulo 2^k: any order of keys gives the same words.
     for key in keys:
         for start in range(0, len(total), _CHUNK):
             piece = total[start : start + _CHUNK]

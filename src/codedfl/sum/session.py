@@ -204,6 +204,7 @@ class Session:
     def sum(self, ask: bytes, objection_to: Objection = _none) -> list[int]:
         """The sum of a statistic's vector over whole groups, in whole numbers."""
         layout, place = self._study.layout(ask), ("total", digest(ask))
+        # Invariant: a sum that was made stays, also over a restart: nothing is asked twice that is known.
         kept = self._store.get(place)
         if kept is None:
             kept = self._until_it_is(lambda: self._summed(ask, layout, objection_to))
@@ -253,6 +254,7 @@ class Session:
         vector = total[: layout.vector_words]
         for goal in goals:
             vector = vector - layout.from_bytes(goal.numbers, layout.vector_words)
+        # Invariant: uploads less the pads of all roles, over one list: what is left is the sum, bit for bit.
         layout.numbers_of(vector)  # refused before anything is kept where it is beyond its limit
         if layout.size:
             self._store.put(("matrix", digest(ask)), layout.to_bytes(total[layout.vector_words :]))
@@ -269,6 +271,8 @@ class Session:
         self._draw()
         goals = self._uploaded(ask, layout, self._patience.upload)
         entries = {one.name: one.entry for one in goals if one.entry is not None}
+        # Invariant: the list is decided once and kept before anything is asked about it. Another list for the same sum
+        # would be a second sum, whose difference is one of groups.
         groups = self._terms.whole_groups(entries)
         names = sorted((name for number in groups for name in self._terms.groups[number]), key=str.encode)
         self._refuse_others_than_fixed(ask, names)
@@ -320,6 +324,8 @@ class Session:
         for entry in wire.decode_list(entries):
             saved = self._store.get(("upload", digest(ask), entry.name))
             if saved is None:  # the store was set back or damaged: what is missing is asked for again
+                # The list names nonces of uploads that are gone: it cannot be used any more, and a new generation makes
+                # another.
                 self._store.drop(("list", digest(ask)), ("matrix", digest(ask)))
                 raise GenerationOver
             yield msgspec.msgpack.decode(saved, type=KeptUpload)

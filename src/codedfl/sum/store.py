@@ -43,6 +43,7 @@ class Store:
         self._base.execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", (*_split(key), value))
 
     def drop(self, *keys: Key) -> None:
+        # All or none: a list without its matrix, or the other way round, would be asked for again for nothing.
         self._base.execute("BEGIN")
         for key in keys:
             self._base.execute("DELETE FROM replies WHERE kind = ? AND key = ?", _split(key))

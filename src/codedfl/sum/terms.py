@@ -55,16 +55,19 @@ class Terms:
     holders: int | None = None
 
     def __post_init__(self) -> None:
+        # Invariant: one key, one participant. A device under two names would hold two roles, or count twice in a group.
         names = [one.name for one in self.participants]
         keys = {one.key for one in self.participants}
         if len(set(names)) < len(names) or len(keys) < len(names):
             raise InvalidInput("every participant must have a name and a key of its own, got one twice")
+        # Invariant: z colluders know their own part of a group's sum; two others are left, so it is no one's own.
         least = self.colluders + 2
         for number, group in self.groups.items():
             if len(group) < least:
                 raise InvalidInput(
                     f"a disclosure group must have at least {least} owners, got {len(group)} in {number}"
                 )
+        # A role without a holder could never be answered for, and its pads never be taken off.
         held = set(self.roles.values())
         if held != set(range(self.colluders + 1)):
             raise InvalidInput(f"every one of {self.colluders + 1} roles must have a holder, got {len(held)} with one")
@@ -90,6 +93,7 @@ class Terms:
         found: dict[str, int] = {}
         for place, group in enumerate((*self.groups.values(), key_only)):
             for rank, name in enumerate(group):
+                # Invariant: whole groups come first, so that a limit on holders takes no role from the first groups.
                 if self.holders is None or len(found) < self.holders:
                     found[name] = (rank + place) % (self.colluders + 1)
         return found
@@ -104,6 +108,7 @@ class Terms:
 
     def whole_groups(self, names: Collection[str]) -> tuple[int, ...]:
         """The groups of which every owner is among these."""
+        # Never a part of a group: what is short of one owner counts as absent, and nobody has to be believed for it.
         here = set(names)
         return tuple(number for number, group in self.groups.items() if here.issuperset(group))
 
@@ -114,6 +119,8 @@ class Terms:
         member = self.by_name.get(one.name)
         if member is None:
             raise Refused("list", f"every participant must be on the roster, got {one.name[:80]!r}")
+        # Invariant: what holders compare is signed by its owner. A server that made up a key for an owner could take
+        # off its pads by itself.
         if not 0 <= one.not_after < 1 << 63 or one.not_after <= now:
             raise Refused("list", f"the enrolment of {one.name!r} must not have expired")
         check_signature("list", member.key, enrolment_text(scope, one.not_after, one.public), one.signature)
@@ -124,6 +131,8 @@ class Terms:
             raise Refused(
                 "role", f"the key of role {role} must be drawn by one of its holders, got {key.drawer[:80]!r}"
             )
+        # Invariant: the signer holds this very role. Were it a holder of another one, z colluders could know z + 1 role
+        # keys.
         drawer = self.by_name[key.drawer].key
         check_signature("role", drawer, role_key_text(scope, role, key.public), key.signature)
 
@@ -137,10 +146,13 @@ class Terms:
             raise Refused("list", "a list of owners must be strictly ascending by name")
         listed = {one.name for one in entries}
         groups = self.whole_groups(listed)
+        # Invariant: each owner's pads are shifted together with those of its whole group (the proof in
+        # THREAT_MODEL.md).
         if sum(len(self.groups[number]) for number in groups) != len(listed):
             raise Refused("list", "a list of owners must be a union of whole disclosure groups")
         if len(listed) < self.least_owners:
             raise Refused("list", f"at least {self.least_owners} owners must be in a sum, got {len(listed)}")
+        # Invariant: where the request fixes its groups, a sum over fewer does not exist, and nothing can be subtracted.
         if fixed and set(groups) != set(fixed):
             raise Refused("list", "a list of owners must be of the groups that the request fixes")
 
