@@ -13,19 +13,11 @@ from codedfl.data.tables import as_raw_table
 from codedfl_lab.baselines.gradient_heads import GradientHead, softmax_gradient, trained
 from codedfl_lab.report.frozen_page import frozen_cells, verdicts, write_frozen_report
 from codedfl_lab.reproduce import frozen_data
-from codedfl_lab.reproduce.frozen import (
-    SPLITS,
-    Embedded,
-    FrozenResults,
-    Sizes,
-    class_sums,
-    closed_forms,
-    held_out_rows,
-    integer_sum,
-    reproduce_frozen,
-    same_sum,
-    split_rows,
-)
+from codedfl_lab.reproduce.frozen import reproduce_frozen
+from codedfl_lab.reproduce.frozen_results import FrozenResults, Lead, Sizes
+from codedfl_lab.reproduce.frozen_rows import SPLITS, Embedded, held_out_rows, split_rows
+from codedfl_lab.reproduce.frozen_sums import class_sums, closed_forms, integer_sum, same_sum
+from codedfl_lab.reproduce.parts import Parts
 from codedfl_lab.reproduce.scope import Scope
 from made_up_encoders import PIECES, text_encoder
 
@@ -35,7 +27,7 @@ CENTRES = RANDOM.uniform(1, 5, size=(3, 8))
 Y = RANDOM.integers(0, 3, size=1500)
 X = np.clip(np.rint((CENTRES[Y] + RANDOM.normal(size=(1500, 8))) / STEP) * STEP, 0, 6).astype(np.float32)
 DATA = Embedded("made up", ("a", "b", "c"), X[:1200], Y[:1200], X[1200:], Y[1200:], 0.0, 6.0, STEP)
-TINY = Sizes(seeds=2, rounds=3, tuning_rounds=1, devices=(5, 25), rates=(0.01, 0.1), pulls=(0.1,), draws=5)
+TINY = Sizes(seeds=2, rounds=3, devices=(5, 25), rates=(0.01, 0.1), pulls=(0.1,), draws=5)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +78,7 @@ def test_held_out_rows_choose_the_head_and_test_rows_do_not():
 
 def models(head: GradientHead, parts: list[np.ndarray], rounds: int) -> list[np.ndarray]:
     hot = np.eye(3, dtype=np.float32)[DATA.y]
-    return list(islice(trained(head, DATA.X, hot, parts, 0), rounds))
+    return [found[0] for found in islice(trained([head], DATA.X, hot, parts, 0), rounds)]
 
 
 def test_one_batch_of_one_device_is_a_step_of_descent():
@@ -138,6 +130,19 @@ def test_scaffold_corrects_the_drift_of_sorted_rows():
     assert away[True] < away[False]
 
 
+def test_heads_that_are_trained_together_are_those_that_are_trained_alone():
+    parts, hot = [np.arange(30), np.arange(30, 130)], np.eye(3, dtype=np.float32)[DATA.y]
+    heads = [
+        GradientHead("FedAvg", 0.05),
+        GradientHead("Scaffold", 0.03, control=True),
+        GradientHead("FedProx", 0.1, pull=0.5),
+        GradientHead("Scaffold", 0.1, control=True),
+    ]
+    together = list(islice(trained(heads, DATA.X, hot, parts, 0), 4))
+    for place, head in enumerate(heads):
+        np.testing.assert_allclose([one[place] for one in together], models(head, parts, 4), atol=1e-5)
+
+
 # -- the whole
 
 
@@ -155,18 +160,69 @@ def test_every_split_and_size_has_every_method_and_the_same_heads(results: Froze
 def test_bytes_are_those_of_what_is_sent(results: FrozenResults):
     numbers = 12 * 13 // 2
     ours = next(row for row in results.rows if (row.method, row.devices) == ("ours", 5))
-    assert ours.up == pytest.approx(4 * numbers * (1 + 2 / 5)) and ours.most == 8 * numbers
+    assert ours.up == pytest.approx(4 * numbers * (1 + 2 / 5))
     assert ours.down == 8 * 9 * 3 * len(results.heads)
+    assert ours.most == 8 * numbers + ours.down
     fedavg, scaffold = (next(row for row in results.rows if row.method == name) for name in ("FedAvg", "Scaffold"))
     assert (fedavg.up, scaffold.up) == (3 * 4 * 27, 2 * 3 * 4 * 27)
 
 
 def test_equal_bytes_are_as_many_rounds_as_fit(results: FrozenResults):
     for row in results.rows:
+        if row.at_equal_bytes is not None and row.at_end is not None:
+            ours = next(one for one in results.rows if (one.split, one.devices) == (row.split, row.devices))
+            fit = min(3, int(ours.most / (row.most / 3)))
+            assert row.at_equal_bytes.rounds == fit
+            assert row.at_equal_bytes.accuracy == pytest.approx(row.curve[fit - 1] if fit else 1 / 3)
+            assert row.at_end.lead == pytest.approx(ours.accuracy - row.accuracy)
+
+
+def test_a_lead_is_paired_by_seed():
+    found = Lead.of((0.9, 0.8, 0.7), ((0.1, 0.88), (0.1, 0.78)), 9, 0.1)
+    assert (found.rounds, found.verdict) == (2, "ahead") and found.accuracy == pytest.approx(0.83)
+    assert found.lead == pytest.approx(0.02) and found.half_width == pytest.approx(0.0, abs=1e-12)
+    assert Lead.of((0.9, 0.8), ((0.91,), (0.78,)), 1, 0.1).verdict == "level"
+    guessed = Lead.of((0.9,), ((0.95,),), 0, 0.1)
+    assert (guessed.accuracy, guessed.half_width) == (0.1, None) and guessed.lead == pytest.approx(0.8)
+
+
+def test_a_crossing_is_the_first_round_above_ours(results: FrozenResults):
+    for row in results.rows:
         if row.curve:
             ours = next(one for one in results.rows if (one.split, one.devices) == (row.split, row.devices))
-            fit = min(3, int((ours.up + ours.down) / ((row.up + row.down) / 3)))
-            assert row.at_equal_bytes == (row.curve[fit - 1] if fit else 1 / 3)
+            above = [place for place, one in enumerate(row.curve, 1) if one > ours.accuracy]
+            assert row.crossing == (above[0] if above else None)
+
+
+def test_a_run_that_was_stopped_goes_on_where_it_stopped(tmp_path: Path, results: FrozenResults):
+    class Stopped(Exception):
+        pass
+
+    def stop(what: str, part: float) -> None:
+        if what == "Dirichlet 0.05, 5 devices, seed 1":
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        reproduce_frozen(DATA, TINY, stop, parts=Parts(tmp_path, DATA.digest))
+    before = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    assert "curves-sorted-5-devices-seed-1.json" in before
+    (tmp_path / "curves-sorted-25-devices-seed-0.json").write_text("{half")
+    found = reproduce_frozen(DATA, TINY, parts=Parts(tmp_path, DATA.digest))
+    again = {path.name for path in tmp_path.iterdir() if before.get(path.name) != path.stat().st_mtime_ns}
+    assert again == {
+        "curves-sorted-25-devices-seed-0.json",
+        *(f"curves-dirichlet-{one}-{devices}-devices-seed-1.json" for one in ("0.05", "0.01") for devices in (5, 25)),
+    }
+    assert found.rows == results.rows and found.heads == results.heads and found.confusion == results.confusion
+
+
+def test_parts_of_other_rows_are_made_again(tmp_path: Path):
+    assert Parts(tmp_path, "these").get("Sums, 1", lambda: 1) == 1
+    assert Parts(tmp_path, "these").get("Sums, 1", lambda: 2) == 1
+    assert Parts(tmp_path, "these").get("Sums, 1", lambda: 3, of="other sizes") == 3
+    assert Parts(tmp_path, "others").get("Sums, 1", lambda: 4) == 4
+    other = Embedded(DATA.name, DATA.classes, DATA.X, (DATA.y + 1) % 3, DATA.X_test, DATA.y_test, 0.0, 6.0, STEP)
+    assert other.digest != DATA.digest
 
 
 def test_the_report_has_every_row_and_says_what_held(results: FrozenResults, tmp_path: Path):
@@ -176,10 +232,11 @@ def test_the_report_has_every_row_and_says_what_held(results: FrozenResults, tmp
     assert all(cells[3] in page for cells in frozen_cells(results.rows))
     said = verdicts(results)
     assert said[0] == "The sum over devices was that of pooled rows, number for number, in 16 of 16 splits."
-    ours = {(row.split, row.devices): row.accuracy for row in results.rows if row.method == "ours"}
-    rivals = [row for row in results.rows if row.curve]
-    ahead = sum(ours[row.split, row.devices] > row.accuracy for row in rivals)
-    assert said[-1] == f"Ours is ahead of {ahead} of 24 gradient rows after all rounds."
+    ends = [row.at_end for row in results.rows if row.at_end is not None]
+    ahead = sum(one.lead > (one.half_width or 0) for one in ends)
+    behind = sum(-one.lead > (one.half_width or 0) for one in ends)
+    counted = f"{ahead} ahead, {24 - ahead - behind} level, {behind} behind"
+    assert said[-1] == f"Ours against 24 gradient rows after all rounds: {counted}."
 
 
 def test_an_encoder_of_texts_takes_mails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

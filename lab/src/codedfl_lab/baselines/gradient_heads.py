@@ -3,6 +3,9 @@
 Every round each device takes one pass over its rows by mini-batches, from the model of the server; the server takes the
 mean of what comes back, weighted by rows. FedProx pulls towards the server's model (Li et al., 2020), Scaffold corrects
 by control variates (Karimireddy et al., 2020, option II). All devices take part in every round, which favours them.
+
+Several heads are trained at once on the same batches: rows are read once for all of them, and their differences are of
+the methods alone.
 """
 
 from __future__ import annotations
@@ -40,18 +43,23 @@ class GradientHead:
         """Models that a device sends, and as many that it gets, in a round: Scaffold's variates travel too."""
         return 2 if self.control else 1
 
+    @property
+    def said(self) -> str:
+        """What it was tuned to, for people."""
+        return f"rate {self.rate:g}" + (f", pull {self.pull:g}" if self.pull else "")
 
-def candidates(rates: Sequence[float], pulls: Sequence[float]) -> dict[str, list[GradientHead]]:
-    """What each method is tuned over: the same rates."""
-    return {
-        "FedAvg": [GradientHead("FedAvg", rate) for rate in rates],
-        "FedProx": [GradientHead("FedProx", rate, pull) for rate in rates for pull in pulls],
-        "Scaffold": [GradientHead("Scaffold", rate, control=True) for rate in rates],
-    }
+
+def candidates(rates: Sequence[float], pulls: Sequence[float]) -> list[GradientHead]:
+    """What the methods are tuned over: the same rates."""
+    return [
+        *(GradientHead("FedAvg", rate) for rate in rates),
+        *(GradientHead("FedProx", rate, pull) for rate in rates for pull in pulls),
+        *(GradientHead("Scaffold", rate, control=True) for rate in rates),
+    ]
 
 
 def softmax_gradient(X: Singles, hot: Singles, theta: Singles) -> Singles:
-    """Of the mean cross-entropy.
+    """Of the mean cross-entropy; ``theta`` is columns x classes, or columns x heads x classes.
 
     Examples
     --------
@@ -60,58 +68,73 @@ def softmax_gradient(X: Singles, hot: Singles, theta: Singles) -> Singles:
     >>> softmax_gradient(np.ones((1, 1), "f4"), np.array([[1, 0]], "f4"), np.zeros((1, 2), "f4")).tolist()
     [[-0.5, 0.5]]
     """
-    scores: Singles = X @ theta
-    scores -= scores.max(axis=1, keepdims=True)
+    scores: Singles = (X @ theta.reshape(len(theta), -1)).reshape(len(X), *theta.shape[1:])
+    scores -= scores.max(axis=-1, keepdims=True)
     np.exp(scores, out=scores)
-    scores /= scores.sum(axis=1, keepdims=True)
-    scores -= hot
-    found: Singles = (X.T @ scores / np.float32(len(X))).astype(np.float32, copy=False)
-    return found
+    scores /= scores.sum(axis=-1, keepdims=True)
+    scores -= hot if theta.ndim == 2 else hot[:, None, :]
+    found = X.T @ (scores.reshape(len(X), -1) / np.float32(len(X)))
+    return found.reshape(theta.shape).astype(np.float32, copy=False)
 
 
-def trained(head: GradientHead, X: Singles, hot: Singles, parts: Sequence[Integers], seed: int) -> Iterator[Singles]:
-    """The server's model after each round, for ever. Devices without rows send nothing."""
+def trained(
+    heads: Sequence[GradientHead], X: Singles, hot: Singles, parts: Sequence[Integers], seed: int
+) -> Iterator[Singles]:
+    """The server's models after each round, for ever: heads x columns x classes. Devices without rows send nothing."""
     owners = [part for part in parts if len(part)]
     if not owners:
         raise InvalidInput("parts must hold rows, got none")
     rng, rows = np.random.default_rng(seed), sum(map(len, owners))
-    theta = np.zeros((X.shape[1], hot.shape[1]), dtype=np.float32)
-    variates = np.zeros((len(owners) if head.control else 0, *theta.shape), dtype=np.float32)
-    mean = np.zeros_like(theta)
+    theta = np.zeros((X.shape[1], len(heads), hot.shape[1]), dtype=np.float32)
+    controlled = [place for place, head in enumerate(heads) if head.control]
+    rates = _each([heads[place].rate for place in controlled])
+    mean = np.zeros_like(theta[:, controlled])
+    variates = np.zeros((len(owners) if controlled else 0, *mean.shape), dtype=np.float32)
     while True:
-        total, changed = np.zeros_like(theta), np.zeros_like(theta)
+        total, changed = np.zeros_like(theta), np.zeros_like(mean)
         for place, part in enumerate(owners):
-            shift = mean - variates[place] if head.control else None
-            order = rng.permutation(part)
-            local, steps = _one_pass(head, X, hot, order, (theta, shift))
+            shift = np.zeros_like(theta) if controlled else None
+            if shift is not None:
+                shift[:, controlled] = mean - variates[place]
+            local, steps = _one_pass(heads, X, hot, rng.permutation(part), (theta, shift))
             share = np.float32(len(part) / rows)
             total += share * local
-            if head.control:
-                renewed = variates[place] - mean + (theta - local) / np.float32(steps * head.rate)
-                changed += share * (renewed - variates[place])
-                variates[place] = renewed
+            if controlled:
+                drift = (theta - local)[:, controlled] / (np.float32(steps) * rates)
+                changed += share * (drift - mean)
+                variates[place] += drift - mean
         theta, mean = total, mean + changed
-        yield theta
+        yield np.ascontiguousarray(theta.transpose(1, 0, 2))
+
+
+def _each(values: Sequence[float]) -> Singles:
+    """One number for each head, as they stand in a model."""
+    return np.array(values, dtype=np.float32)[:, None]
 
 
 def _one_pass(
-    head: GradientHead, X: Singles, hot: Singles, order: Integers, start: tuple[Singles, Singles | None]
+    heads: Sequence[GradientHead], X: Singles, hot: Singles, order: Integers, start: tuple[Singles, Singles | None]
 ) -> tuple[Singles, int]:
-    """One device's model, and how many steps it took."""
+    """One device's models, and how many steps it took."""
     theta, shift = start
-    local, rate, steps = theta.copy(), np.float32(head.rate), 0
+    rates, pulls = _each([one.rate for one in heads]), _each([one.pull for one in heads])
+    local, steps = theta.copy(), 0
     for begin in range(0, len(order), BATCH):
         batch = order[begin : begin + BATCH]
         gradient = softmax_gradient(X[batch], hot[batch], local)
-        if head.pull:
-            gradient += np.float32(head.pull) * (local - theta)
+        if pulls.any():
+            gradient += pulls * (local - theta)
         if shift is not None:
             gradient += shift
-        local -= rate * gradient
+        gradient *= rates
+        local -= gradient
         steps += 1
     return local, steps
 
 
-def accuracy(X: Singles, y: NDArray[np.int64], theta: Singles) -> float:
-    """The share of right predictions."""
-    return float(((X @ theta).argmax(axis=1) == y).mean())
+def accuracy(X: Singles, y: NDArray[np.int64], theta: Singles) -> list[float]:
+    """The share of right predictions of each head; ``theta`` as ``trained`` has it."""
+    methods, width, classes = theta.shape
+    scores = (X @ theta.transpose(1, 0, 2).reshape(width, -1)).reshape(len(X), methods, classes)
+    right: list[float] = (scores.argmax(axis=2) == y[:, None]).mean(axis=0).tolist()
+    return right

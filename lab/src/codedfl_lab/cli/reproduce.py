@@ -26,15 +26,15 @@ from codedfl_lab.report.arithmetic_page import arithmetic_headline, arithmetic_t
 from codedfl_lab.report.beyond_page import GOALS, PEER_HEADS, goal_words, peer_lines, price_words, scaling_lines
 from codedfl_lab.report.files import write_beyond_report, write_report
 from codedfl_lab.report.frozen_page import HEADINGS as FROZEN_HEADINGS
-from codedfl_lab.report.frozen_page import frozen_cells, verdicts, write_frozen_report
+from codedfl_lab.report.frozen_page import SHOWN, frozen_cells, verdicts, write_frozen_report
 from codedfl_lab.report.html import headline
 from codedfl_lab.report.noise_page import HEADINGS, noise_cells, write_noise_report
 from codedfl_lab.report.rows import dataset_name, span
 from codedfl_lab.report.tables import comparison_table
 from codedfl_lab.reproduce.arithmetic import SMALL, ArithmeticResults, reproduce_arithmetic
 from codedfl_lab.reproduce.beyond import reproduce_beyond
-from codedfl_lab.reproduce.frozen import FrozenResults
 from codedfl_lab.reproduce.frozen_data import frozen_on
+from codedfl_lab.reproduce.frozen_results import FrozenResults, Sizes
 from codedfl_lab.reproduce.noise import FEATURES, NoiseResults, reproduce_noise
 from codedfl_lab.reproduce.reproduce import reproduce
 from codedfl_lab.reproduce.scope import Scope
@@ -78,6 +78,12 @@ def reproduce_paper(
         Path | None,
         common.in_data(metavar="FILE", help="Of frozen: an encoder's file (codedfl data encoder efficientnet-lite0)."),
     ] = None,
+    gradient_seeds: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Of frozen: seeds of the gradient methods.", show_default="as many as --seeds"
+        ),
+    ] = None,
     out: Annotated[Path, common.in_output(metavar="DIR", help="Each data set gets a folder in it.")] = Path("results"),
     json: common.Json = None,
 ) -> None:
@@ -89,13 +95,15 @@ def reproduce_paper(
     CIFAR-10 (or of mails, if --encoder names an encoder of texts) beside FedAvg, FedProx and Scaffold.
 
     Writes results.json, traces.csv, the figure and a report to DIR/NAME. Takes some minutes per data set; Ctrl-C keeps
-    the data sets that were finished.
+    the data sets that were finished. Frozen takes hours: it keeps every finished part in DIR/frozen/parts, and the same
+    command goes on from there.
     """
     screen = Screen(json)
     for option, value, unread in (
         ("--seeds", seeds, (ARITHMETIC,)),
         ("--draws", draws, (ARITHMETIC, NOISE)),
         ("--encoder", encoder, tuple(one for one in NAMES if one != FROZEN)),
+        ("--gradient-seeds", gradient_seeds, tuple(one for one in NAMES if one != FROZEN)),
     ):
         if value is not None and name in unread:
             raise InvalidInput(f"{option} must be left out with {name}, which does not read it, got {value}")
@@ -111,6 +119,7 @@ def reproduce_paper(
         data_dir=data_dir,
         command=context.obj,
     )
+    sizes = None if quick else Sizes(seeds=len(scope.seeds), gradient_seeds=gradient_seeds, draws=scope.draws)
     finished: list[Found] = []
     for one in list(EXPERIMENTS) if name == ALL else [name]:
         try:
@@ -123,7 +132,7 @@ def reproduce_paper(
                 results = (
                     _study(screen, one, scope, quick, say)
                     if encoder is None
-                    else frozen_on(load_encoder(encoder), scope, quick, say)
+                    else frozen_on(load_encoder(encoder), scope, sizes, say, out / one / "parts")
                 )
         except KeyboardInterrupt:
             kept = ", ".join(str(out / each.name) for each in finished)
@@ -160,7 +169,7 @@ def _show(screen: Screen, results: Found, folder: Path) -> None:
         _show_claims(screen, results.claims, arithmetic_headline(results))
     elif isinstance(results, FrozenResults):
         write_frozen_report(folder, results)
-        _show_lines(screen, FROZEN_HEADINGS[:10], [cells[:10] for cells in frozen_cells(results.rows)], left=3)
+        _show_lines(screen, FROZEN_HEADINGS[:SHOWN], [cells[:SHOWN] for cells in frozen_cells(results.rows)], left=3)
         for sentence in verdicts(results):
             screen.sentence(sentence)
     elif isinstance(results, NoiseResults):
@@ -190,7 +199,7 @@ def _show(screen: Screen, results: Found, folder: Path) -> None:
         else f"{took:.0f} s"
     )
     screen.say(f"Wrote, after {said}:")
-    screen.files(sorted(folder.iterdir()))
+    screen.files(sorted(path for path in folder.iterdir() if path.is_file()))
     screen.say()
 
 

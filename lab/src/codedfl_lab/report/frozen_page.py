@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from codedfl_lab.report import canvas, page
 from codedfl_lab.report.canvas import BLUE, COLOURS, INK, Pictures
-from codedfl_lab.reproduce.frozen import FrozenResults, FrozenRow
+from codedfl_lab.reproduce.frozen_results import FrozenResults, FrozenRow, Lead
 
 HEADINGS = (
-    *("rows", "devices", "method", "accuracy", "seeds", "rounds", "sent", "got", "seconds", "with X'X"),
-    *("at equal bytes", "at equal time", "with X'X", "the server sees"),
+    *("rows", "devices", "method", "accuracy", "seeds", "rounds", "sent", "both ways", "seconds", "with X'X"),
+    *("lead at equal bytes", "lead at equal time", "with X'X", "lead at the end", "passes ours", "the server sees"),
 )
+SHOWN = 10  # of them on a screen
 ABOUT = (
-    "Test accuracy in per cent, with half a 95 % interval: over seeds where there are several, else of the test rows."
-    " Sent and got are MB of a device, the mean; a device that answers for its role sends its upload's size once more."
+    "Test accuracy in per cent, with half a 95 % interval over seeds."
+    " Sent: MB of a device, the mean; both ways: of the device that sends and gets most."
     " Seconds are on the paper's fleet: embeddings are there for every method, and X'X is charged in the second column."
-    " At equal bytes and time: what a gradient method has reached when it has used as much as ours."
+    " Leads: by how many points ours is ahead of a gradient method that has used as much, and after all its rounds,"
+    " with half a 95 % interval paired by seed; a minus is behind. Passes ours: the first round in which its mean over"
+    " seeds is above ours, with the MB of a device and the seconds until then."
 )
 
 
@@ -37,37 +43,52 @@ def frozen_cells(rows: Sequence[FrozenRow]) -> list[tuple[str, ...]]:
             row.split,
             str(row.devices),
             row.method + (f" ({row.tuned})" if row.tuned else ""),
-            f"{100 * row.accuracy:.2f} ± {100 * row.half_width:.2f}",
+            f"{100 * row.accuracy:.2f}" + _within(row.half_width),
             str(len(row.accuracies)),
             str(row.rounds),
             f"{row.up / 1e6:.2f}",
-            f"{row.down / 1e6:.2f}",
+            f"{row.most / 1e6:.2f}",
             f"{row.seconds:.0f}",
             f"{row.charged:.0f}",
-            *(_percent(one) for one in (row.at_equal_bytes, row.at_equal_seconds, row.at_equal_charged)),
+            *(_lead(one) for one in (row.at_equal_bytes, row.at_equal_seconds, row.at_equal_charged, row.at_end)),
+            _crossing(row),
             row.sees,
         )
         for row in rows
     ]
 
 
-def _percent(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.2f}"
+def _within(half_width: float | None) -> str:
+    return "" if half_width is None else f" ± {100 * half_width:.2f}"
+
+
+def _lead(lead: Lead | None) -> str:
+    return "" if lead is None else f"{100 * lead.lead:+.2f}{_within(lead.half_width)}"
+
+
+def _crossing(row: FrozenRow) -> str:
+    if not row.curve:
+        return ""
+    if row.crossing is None:
+        return "never"
+    share = row.crossing / row.rounds
+    return f"round {row.crossing}, {row.most * share / 1e6:.1f} MB, {row.seconds * share:.0f} s"
 
 
 def verdicts(results: FrozenResults) -> list[str]:
     """What held and what did not, in sentences."""
-    ours = {(row.split, row.devices): row for row in results.rows if row.method == "ours"}
-    pairs = [(ours[row.split, row.devices], row) for row in results.rows if row.curve]
+    rivals = [row for row in results.rows if row.at_end is not None]
     same, compared = results.exact
     lines = [f"The sum over devices was that of pooled rows, number for number, in {same} of {compared} splits."]
-    for words, ahead in (
-        ("at equal bytes", [mine.accuracy > (row.at_equal_bytes or 0) for mine, row in pairs]),
-        ("at equal time, X'X at hand", [mine.accuracy > (row.at_equal_seconds or 0) for mine, row in pairs]),
-        ("at equal time with X'X charged", [mine.accuracy > (row.at_equal_charged or 0) for mine, row in pairs]),
-        ("after all rounds", [mine.accuracy > row.accuracy for mine, row in pairs]),
+    for words, leads in (
+        ("at equal bytes", [row.at_equal_bytes for row in rivals]),
+        ("at equal time, X'X at hand", [row.at_equal_seconds for row in rivals]),
+        ("at equal time with X'X charged", [row.at_equal_charged for row in rivals]),
+        ("after all rounds", [row.at_end for row in rivals]),
     ):
-        lines.append(f"Ours is ahead of {sum(ahead)} of {len(ahead)} gradient rows {words}.")
+        found = Counter(one.verdict for one in leads if one is not None)
+        counted = ", ".join(f"{found[verdict]} {verdict}" for verdict in ("ahead", "level", "behind"))
+        lines.append(f"Ours against {len(leads)} gradient rows {words}: {counted}.")
     return lines
 
 
@@ -82,8 +103,8 @@ def frozen_page(results: FrozenResults, svg: str) -> str:
         "Frozen features: one secure sum beside gradient methods",
         verdicts(results),
         (
-            page.section("Rows", page.table(HEADINGS, rows, ABOUT, text_columns=(0, 2, 13))),
-            page.section("The crossing", page.figure(svg, "Test accuracy against bytes of a device, sorted by label.")),
+            page.section("Rows", page.table(HEADINGS, rows, ABOUT, text_columns=(0, 2, 14, 15))),
+            page.section("The crossing", page.figure(svg, CROSSING)),
             page.section("Heads", page.table(("head", "weight", "held-out rows", "test rows"), heads, HEADS)),
             page.how_made(
                 command=results.command,
@@ -95,30 +116,40 @@ def frozen_page(results: FrozenResults, svg: str) -> str:
     )
 
 
+CROSSING = (
+    "Test accuracy against bytes of the device that sends and gets most, both ways; curves are means over seeds. A row"
+    " of panels is one way to spread rows, each column a number of devices."
+)
 HEADS = "First seed. The head with the most right predictions on held-out rows is ours; the test rows chose nothing."
 
 
 def crossing_figure(results: FrozenResults) -> Pictures:
-    """Accuracy against bytes on rows sorted by label: a point for ours, a curve for each gradient method."""
+    """Accuracy against bytes: a point for ours, a curve for each gradient method; a panel for each split and size."""
+    splits, sizes = (list(dict.fromkeys(getattr(row, one) for row in results.rows)) for one in ("split", "devices"))
 
     def draw(figure: Figure, _column: bool) -> None:
-        sizes = sorted({row.devices for row in results.rows})
-        for axes, devices in zip(canvas.panels(figure, len(sizes)), sizes, strict=True):
-            mine = [row for row in results.rows if (row.split, row.devices) == ("sorted", devices)]
-            ours = next(row for row in mine if row.method == "ours")
-            for row, colour in zip((row for row in mine if row.curve), COLOURS, strict=False):
-                each = (row.up + row.down) / row.rounds / 1e6
-                places = [each * (1 + place) for place in range(len(row.curve))]
-                axes.plot(places, [100 * one for one in row.curve], color=colour, label=row.method)
-            axes.plot((ours.up + ours.down) / 1e6, 100 * ours.accuracy, "o", color=BLUE, label="ours, one upload")
-            axes.axhline(100 * ours.accuracy, color=INK, linewidth=0.6, linestyle=(0, (2, 2)))
-            axes.set_title(f"{devices} devices")
-            axes.set_xlabel("MB of a device, both ways")
-            axes.set_ylim(bottom=max(0.0, 100 * ours.accuracy - 15))
-        figure.axes[0].set_ylabel("test accuracy in per cent")
-        figure.axes[0].legend(frameon=False, fontsize=7.5)
+        axes = figure.subplots(len(splits), len(sizes), squeeze=False, sharex=True)
+        for (i, split), (j, devices) in product(enumerate(splits), enumerate(sizes)):
+            _draw_panel(axes[i, j], [row for row in results.rows if (row.split, row.devices) == (split, devices)])
+            axes[i, j].set_title(f"{split}, {devices} devices")
+        for one in axes[-1]:
+            one.set_xlabel("MB of a device, both ways")
+        for one in axes[:, 0]:
+            one.set_ylabel("test accuracy in per cent")
+        axes[0, 0].legend(frameon=False, fontsize=7.5)
 
-    return canvas.pictures(draw, (3.6 * len({row.devices for row in results.rows}), 3.6))
+    return canvas.pictures(draw, (3.3 * len(sizes), 2.7 * len(splits)))
+
+
+def _draw_panel(axes: Axes, rows: Sequence[FrozenRow]) -> None:
+    ours = next(row for row in rows if row.method == "ours")
+    for row, colour in zip((row for row in rows if row.curve), COLOURS, strict=False):
+        each = row.most / row.rounds / 1e6
+        places = [each * (1 + place) for place in range(len(row.curve))]
+        axes.plot(places, [100 * one for one in row.curve], color=colour, label=row.method)
+    axes.plot(ours.most / 1e6, 100 * ours.accuracy, "o", color=BLUE, label="ours, one upload")
+    axes.axhline(100 * ours.accuracy, color=INK, linewidth=0.6, linestyle=(0, (2, 2)))
+    axes.set_ylim(100 * ours.accuracy - 4, 100 * ours.accuracy + 1.5)
 
 
 def confusion_figure(results: FrozenResults) -> Pictures:

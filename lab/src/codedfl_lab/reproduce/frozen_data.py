@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,20 +14,31 @@ from codedfl.files import cache_folder
 from codedfl.typing import Progress
 from codedfl_lab.datasets.cifar import CLASSES, load_pictures
 from codedfl_lab.datasets.mails import load_mails
-from codedfl_lab.reproduce.frozen import Embedded, FrozenResults, Sizes, reproduce_frozen
+from codedfl_lab.reproduce.frozen import reproduce_frozen
+from codedfl_lab.reproduce.frozen_results import FrozenResults, Sizes
+from codedfl_lab.reproduce.frozen_rows import Embedded
+from codedfl_lab.reproduce.parts import Parts
 from codedfl_lab.reproduce.scope import Scope
 
-QUICK = Sizes(seeds=1, rounds=5, tuning_rounds=2, devices=(25,), rates=(0.01,), pulls=(0.01,), draws=20)
+QUICK = Sizes(seeds=1, rounds=5, devices=(25,), rates=(0.01,), pulls=(0.01,), draws=20)
 QUICK_EVERY = 20  # of which rows one is taken
 _TEST_SHARE = 5  # of mails, which have no test part of their own: one in five
 
 
-def frozen_on(encoder: Encoder, scope: Scope, quick: bool, say: Progress) -> FrozenResults:
-    """The benchmark on CIFAR-10, or on mails where the encoder takes texts; a quick look takes every 20th row."""
+def frozen_on(
+    encoder: Encoder,
+    scope: Scope,
+    sizes: Sizes | None,
+    say: Progress,
+    kept: Path | None = None,
+) -> FrozenResults:
+    """The benchmark on CIFAR-10, or on mails where the encoder takes texts.
+
+    sizes: None is a quick look at every 20th row. kept: a folder for finished parts.
+    """
     made = mails if isinstance(encoder, TextEncoder) else cifar
-    data = made(encoder, scope, QUICK_EVERY if quick else 1, say)
-    sizes = QUICK if quick else Sizes(seeds=len(scope.seeds), draws=scope.draws)
-    return reproduce_frozen(data, sizes, say, scope.command)
+    data = made(encoder, scope, 1 if sizes else QUICK_EVERY, say)
+    return reproduce_frozen(data, sizes or QUICK, say, scope.command, Parts(kept, data.digest))
 
 
 def cifar(encoder: Encoder, scope: Scope, every: int, say: Progress) -> Embedded:
