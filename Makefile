@@ -16,7 +16,7 @@ $(VENV)/.installed: pyproject.toml lab/pyproject.toml constraints.txt src/codedf
 	touch $@
 
 run: $(VENV)/.installed
-	$(BIN)/codedfl compare digits-shifted
+	$(BIN)/codedfl demo
 
 # Three workers on two cores: the deployment test, which starts first, waits for its programs most of the time.
 test: check

@@ -16,7 +16,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.delenv("CODEDFL_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     ours = logging.getLogger("codedfl")
-    for name in ("handlers", "propagate"):  # which commands change for their own process
+    for name in ("handlers", "level", "propagate"):  # which commands change for their own process
         monkeypatch.setattr(ours, name, getattr(ours, name))
     return invoke
 

@@ -75,7 +75,7 @@ _OWN = [
     ),
     Listed("evaluate", "Score a model on labelled rows, class by class.", "codedfl.cli.predict:evaluate", _MODEL),
 ]
-_OF_THE_LAB = ("compare", "data", "fleet", "plan", "reproduce", "train")
+_OF_THE_LAB = ("compare", "data", "demo", "fleet", "plan", "reproduce", "train")
 
 
 class Commands(TyperGroup):

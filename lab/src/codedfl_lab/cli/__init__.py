@@ -1,1 +1,1 @@
-"""The laboratory's commands: compare, plan, train, reproduce, fleet, data."""
+"""The laboratory's commands: demo, compare, plan, train, reproduce, privacy, fleet, data."""

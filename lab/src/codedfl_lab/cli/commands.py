@@ -10,6 +10,12 @@ COMPARE = Listed(
     "codedfl_lab.cli.compare:compare_schemes",
     _PANEL,
 )
+DEMO = Listed(
+    "demo",
+    "Run the paper's protocol and ours once on this machine, and compare the schemes.",
+    "codedfl_lab.cli.demo:run_demo",
+    _PANEL,
+)
 PLAN = Listed(
     "plan",
     "Search schemes, alpha, groups and solvers for the fastest way to a target.",

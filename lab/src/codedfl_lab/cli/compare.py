@@ -113,12 +113,12 @@ def compare_schemes(
             latency_seed=seed,
         )
         started = time.perf_counter()
-        trained, stopped = _train(screen, chosen, entries, settings, range(seed, seed + seeds))
+        trained, stopped = trained_seeds(screen, chosen, entries, settings, range(seed, seed + seeds))
         if stopped:
             interrupted = f"interrupted: these are {len(trained)} of {seeds} feature seeds"
         if trained:
             with screen.busy("latencies"):
-                results = _results(chosen, entries, settings, Trained.joined(trained), context.obj, started)
+                results = results_of(chosen, entries, settings, Trained.joined(trained), context.obj, started)
             if not results.traces:
                 why = next(row.reason for row in results.schemes)
                 raise CodedFLError(f"no scheme can be compared on {dataset.name}{name and f' with {name}'}: {why}")
@@ -172,7 +172,7 @@ def _cases(
     return cases
 
 
-def _train(
+def trained_seeds(
     screen: Screen, chosen: Inputs, entries: Sequence[Entry], settings: Settings, seeds: Sequence[int]
 ) -> tuple[list[Trained], bool]:
     """The seeds that were finished, and whether Ctrl-C ended it before all were."""
@@ -192,9 +192,10 @@ def _train(
     return trained, False
 
 
-def _results(
+def results_of(
     chosen: Inputs, entries: Sequence[Entry], settings: Settings, together: Trained, command: str, began: float
 ) -> Results:
+    """Latencies drawn for what was trained; ``command`` and ``began`` are put down with it."""
     dataset, fleet = chosen.dataset, chosen.fleet
     schemes, traces = draw_latencies(dataset.name, together, entries, settings)
     return Results(

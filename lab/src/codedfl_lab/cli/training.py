@@ -93,7 +93,7 @@ class Training:
                 ("data", f"{problem.name}: {rows}, {what}"),
                 ("devices", f"{D} of the fleet {self.fleet.name!r}, {_PARTITIONS[problem.provenance['partition']]}"),
                 ("model", f"{problem.n_features} {features}, lambda = {regularisation:g}"),
-                ("scheme", f"{self.scheme.label}: an epoch ends with {_ends_with(self.scheme, D)}"),
+                ("scheme", f"{self.scheme.label}: an epoch ends with {ends_with(self.scheme, D)}"),
                 ("privacy", self.protection),
                 ("solver", f"{self.options.solver.words}, at most {self.options.n_epochs} epochs"),
             ]
@@ -217,7 +217,7 @@ class Training:
         )
 
 
-def _ends_with(scheme: CodedScheme, n_devices: int) -> str:
+def ends_with(scheme: CodedScheme, n_devices: int) -> str:
     """Whose answers an epoch waits for, in words."""
     quorum = scheme.quorum(n_devices)
     if len(quorum.parts) == 1:

@@ -42,6 +42,7 @@ def serve(
     identity: Identity,
     address: BrokerAddress,
     on_epoch: Callable[[int, Floats], None] = lambda _epoch, _theta: None,
+    patience: Patience | None = None,
 ) -> Floats:
     """Train on the devices at the broker to the end, and return the model."""
     terms = parties.terms
@@ -52,7 +53,7 @@ def serve(
         sums = parties.server(
             engine,
             identity,
-            patience=Patience(),
+            patience=patience or Patience(),
             tell=lambda _event: None,
             wall=time.time,
             random_bytes=secrets.token_bytes,
