@@ -9,6 +9,7 @@ import numpy as np
 
 from codedfl.analyses.cox import CoxFinding
 from codedfl.contract.models.cox import CoxModel
+from codedfl.data.tables import as_raw_table
 from codedfl.typing import Floats
 from experiments.statistics.cases import Case, Line, found
 
@@ -118,7 +119,7 @@ def compared(what: str, model: CoxModel) -> Iterator[Line]:
     yield Line(f"Cox, {what}: standard errors, relative", float(relative.max()), ERRORS)
     yield Line(f"Cox, {what}: log-likelihood, relative", abs(fit.fit.log_likelihood / truth.llf - 1), ERRORS)
     mean = np.column_stack((values["age"], values["ward"] == "b", values["ward"] == "c")).mean(axis=0)
-    for stratum, (_, share) in fit.baseline.items():
+    for stratum, (_, share, _) in fit.baseline.items():
         expected = baseline_of(rows, truth.params, mean, stratum or 0.0, times)
         yield Line(f"Cox, {what}: baseline {stratum}".rstrip(), float(np.abs(share - expected).max()), ERRORS)
     for (name, chi_squared, _, _), chosen in zip(fit.proportional, ([0], [1, 2], [0, 1, 2]), strict=True):
@@ -135,6 +136,43 @@ def exact_times() -> Iterator[Line]:
         truth = oracle(on_grid(model, values, np.arange(1.0, 301.0))).fit(disp=0)
         off = float((np.abs(fit.coefficients - truth.params) / truth.bse).max())
         yield Line(f"Cox, a grid of {days} days beside exact times: coefficients in standard errors", off, bound)
+
+
+def baseline_errors() -> Iterator[Line]:
+    """Without ties the baseline is that of a Poisson model with a constant for each time, whose errors follow from it.
+
+    Every row is cut at every event; the hazard of an interval is exp of its constant, and the delta method does the
+    rest. Predictions are by definition.
+    """
+    import statsmodels.api as sm
+
+    n = 90
+    whole = made_up(n)
+    case = Case(
+        {**whole.values, "days": np.random.default_rng(1).permutation(n) + 1.0}, "days", whole.steps, whole.beside
+    )
+    model = CoxModel("m", COLUMNS, "died", tuple(map(float, range(1, n + 1))))
+    fit, values = fitted(case, model, smallest_cell=1)
+    rows = on_grid(model, values, np.arange(1.0, n + 1.0))
+    mean = rows.X.mean(axis=0)
+    at = np.unique(rows.time[rows.event == 1])
+    risk = rows.time[:, None] >= at
+    row, place = np.nonzero(risk)
+    y = (rows.event[row] == 1) & (rows.time[row] == at[place])
+    design = np.column_stack((np.eye(len(at))[place], rows.X[row] - mean))
+    truth = sm.GLM(y.astype(np.float64), design, family=sm.families.Poisson()).fit(tol=1e-13)
+    steps = np.append(np.exp(truth.params[: len(at)]), np.zeros(3))
+    upto = np.tri(len(at), len(steps)) * steps
+    share = np.exp(-upto.sum(axis=1))
+    error = share * np.sqrt(np.einsum("ti,ij,tj->t", upto, truth.cov_params(), upto))
+    (baseline,) = fit.baseline.values()
+    assert baseline.standard_errors is not None
+    found = np.column_stack((baseline.share, baseline.standard_errors))[np.searchsorted(baseline.times, at)]
+    yield Line("Cox, baseline without ties: shares", float(np.abs(found[:, 0] - share).max()), ERRORS)
+    yield Line("Cox, baseline without ties: standard errors", float(np.abs(found[:, 1] - error).max()), ERRORS)
+    beside = np.exp((rows.X - mean) @ fit.coefficients)
+    predicted = fit.model.predict(as_raw_table({name: values[name] for name in COLUMNS}, "rows"))
+    yield Line("Cox, predicted hazards, relative", float(np.abs(predicted / beside - 1).max()), ERRORS)
 
 
 def penalised() -> Iterator[Line]:
@@ -158,4 +196,5 @@ def lines() -> Iterator[Line]:
     both = CoxModel("m", COLUMNS, "died", TIMES, entry="from", strata="centre")
     yield from compared("strata and rows that begin late", both)
     yield from exact_times()
+    yield from baseline_errors()
     yield from penalised()

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 from experiments.statistics.cases import found
-from experiments.statistics.cox import COLUMNS, TIMES, compared, exact_times, fitted, made_up, penalised
+from experiments.statistics.cox import (
+    COLUMNS,
+    TIMES,
+    baseline_errors,
+    compared,
+    exact_times,
+    fitted,
+    made_up,
+    penalised,
+)
 
 from codedfl.analyses.cox import CoxFinding
 from codedfl.contract.models.cox import CoxModel
@@ -30,6 +39,12 @@ def test_everything_is_that_of_statsmodels(keys: dict[str, Any]):
 
 def test_a_grid_of_days_is_exact_and_a_penalty_is_a_ridge():
     assert [line for line in (*exact_times(), *penalised()) if not line.difference <= line.bound] == []
+
+
+def test_the_baseline_has_errors_and_rows_have_a_hazard():
+    lines = list(baseline_errors())
+    assert len(lines) == 3
+    assert [line for line in lines if not line.difference <= line.bound] == []
 
 
 def test_who_holds_which_row_changes_no_bit():

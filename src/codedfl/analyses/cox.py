@@ -5,27 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from codedfl.analyses.analysis import Finding, Spread, Totals, register_analysis
 from codedfl.analyses.beginning import check_columns
 from codedfl.analyses.cells import FEW
-from codedfl.analyses.glm import penalties
+from codedfl.analyses.glm import model_of, penalties
 from codedfl.analyses.glm_errors import triangle
-from codedfl.analyses.inference import Inference, distributions
+from codedfl.analyses.inference import CONSTANT, Inference, distributions
 from codedfl.analyses.maximum import Fitted, NewtonSums, maximise
 from codedfl.analyses.survival import joined_intervals
 from codedfl.contract.models.cox import CoxModel
 from codedfl.contract.study_columns import Units
 from codedfl.data.columns import CategoryColumn
+from codedfl.data.labels import MeanLabels
+from codedfl.data.model import TrainedModel
 from codedfl.errors import InvalidInput
 from codedfl.statistics.cox import Cox
 from codedfl.statistics.newton import columns_of, predictor_range
 from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats, Integers, JsonObject
 
+_HAZARD = "hazard beside that where every column is at its mean"
 _CLOSE = 1e-7  # the baseline is that of the last coefficients that were asked for
 
 
@@ -80,9 +83,37 @@ class RiskSums:
         share = np.arange(count)[:, None] / count
         return np.asarray(self.sums[place] - share * self.tied[place])
 
-    def hazard(self) -> Floats:
-        """Steps of the cumulative hazard where the predictor is 0."""
-        return np.array([(1.0 / self._left(place)[:, 0]).sum() if n else 0.0 for place, n in enumerate(self.events)])
+    def hazard(self, middle: Floats) -> tuple[Floats, Floats, Floats]:
+        """Of each stratum and time the step of the cumulative hazard where the predictor is 0, with what its error is
+        made of: the variance at known coefficients, and the slope by the coefficients less ``middle`` times the step.
+        """
+        d = len(middle)
+        steps, variances, slopes = (
+            np.zeros(len(self.events)),
+            np.zeros(len(self.events)),
+            np.zeros((len(self.events), d)),
+        )
+        for place in np.flatnonzero(self.events).tolist():
+            left = self._left(place)
+            each = 1.0 / left[:, 0]
+            steps[place], variances[place] = each.sum(), np.square(each).sum()
+            slopes[place] = each @ (left[:, 1 : 1 + d] * each[:, None] - middle)
+        return steps, variances, slopes
+
+
+class Baseline(NamedTuple):
+    """The share that is still without the event at each time, where every column is at its mean over training rows.
+
+    standard_errors: those of the coefficients are in them; None with a penalty.
+
+    Examples
+    --------
+    See ``cox``, whose finding has one for each stratum.
+    """
+
+    times: Floats
+    share: Floats
+    standard_errors: Floats | None
 
 
 @dataclass(frozen=True)
@@ -147,8 +178,9 @@ class CoxFinding:
     """Log hazard ratios in the units of the columns, the baseline, and the check of proportionality.
 
     inference: with standard errors; None with a penalty, which has none.
-    baseline: for each stratum the times and the share that is still without the event where every column is at its
-        mean over all training rows.
+    baseline: of each stratum; "" where there are none.
+    model: predicts from raw tables how many times the hazard is that of a row with every column at its mean; the
+        baseline's share to the power of it is the share of such rows that is still without the event.
     proportional: for each column chi^2, degrees of freedom and p of the hypothesis that its hazard ratio does not
         change with time (the score test on the ranks of the events); the last is of all columns together.
 
@@ -162,8 +194,9 @@ class CoxFinding:
     coefficients: Floats
     fit: CoxFit
     inference: Inference | None
-    baseline: dict[str, tuple[Floats, Floats]]
+    baseline: dict[str, Baseline]
     proportional: tuple[tuple[str, float, int, float], ...]
+    model: TrainedModel
 
     def to_dict(self) -> JsonObject:
         """For JSON."""
@@ -178,8 +211,13 @@ class CoxFinding:
             **self.fit.to_dict(),
             **of_model,
             "baseline": [
-                {"stratum": one, "times": times.tolist(), "share": share.tolist()}
-                for one, (times, share) in self.baseline.items()
+                {
+                    "stratum": one,
+                    "times": of.times.tolist(),
+                    "share": of.share.tolist(),
+                    "standard_error": None if of.standard_errors is None else of.standard_errors.tolist(),
+                }
+                for one, of in self.baseline.items()
             ],
             "proportional": [dict(zip(keys, one, strict=True)) for one in self.proportional],
         }
@@ -295,8 +333,22 @@ def _finding(totals: Totals, model: CoxModel, problem: CoxProblem, found: Fitted
             spreads=part.spreads[1:],
         )
     names = tuple(name for one in columns for name in one.column.design_names)
-    baseline, checks = _baseline(totals, model, problem, found, strata), _proportional(totals, model, problem, found)
-    return CoxFinding(model.name, names, coefficients, fit, inference, baseline, checks)
+    linear = totals.linear(model.columns)
+    units, mean = linear.study.units, linear.moments().mean
+    middle, penalised = (mean - units.zero) / (units.step * units.limit), model.regularisation > 0
+    baseline = _baseline(problem, found, strata, middle, penalised=penalised)
+    known = {**dict(zip(names, coefficients.tolist(), strict=True)), CONSTANT: -float(mean @ coefficients)}
+    predicting = model_of(totals, model, known, MeanLabels("log", _HAZARD))
+    return CoxFinding(
+        model.name,
+        names,
+        coefficients,
+        fit,
+        inference,
+        baseline,
+        _proportional(totals, model, problem, found),
+        predicting,
+    )
 
 
 def _strata(totals: Totals, model: CoxModel) -> tuple[str, ...]:
@@ -305,14 +357,19 @@ def _strata(totals: Totals, model: CoxModel) -> tuple[str, ...]:
 
 
 def _baseline(
-    totals: Totals, model: CoxModel, problem: CoxProblem, found: Fitted, strata: tuple[str, ...]
-) -> dict[str, tuple[Floats, Floats]]:
-    """Steps at the mean of every column."""
-    linear = totals.linear(model.columns)
-    units = linear.study.units
-    middle = (linear.moments().mean - units.zero) / (units.step * units.limit)
-    steps = problem.last.hazard().reshape(len(strata), -1) * math.exp(float(middle @ found.beta))
-    return {one: (problem.times, np.exp(-np.cumsum(mine))) for one, mine in zip(strata, steps, strict=True)}
+    problem: CoxProblem, found: Fitted, strata: tuple[str, ...], middle: Floats, *, penalised: bool
+) -> dict[str, Baseline]:
+    """At the mean of every scaled column: Efron's steps, errors as R's survfit and SAS have them."""
+    made, level = {}, math.exp(float(middle @ found.beta))
+    parts = (
+        np.split(level**power * one, len(strata))
+        for power, one in zip((1, 2, 1), problem.last.hazard(middle), strict=True)
+    )
+    for stratum, steps, variances, slopes in zip(strata, *parts, strict=True):
+        share, slope = np.exp(-np.cumsum(steps)), np.cumsum(slopes, axis=0)
+        variance = np.cumsum(variances) + np.einsum("ti,ij,tj->t", slope, found.covariance, slope)
+        made[stratum] = Baseline(problem.times, share, None if penalised else share * np.sqrt(variance))
+    return made
 
 
 def _proportional(

@@ -352,7 +352,11 @@ def in_units(
             part.references,
             spreads=part.spreads,
         )
-    predicting = _predicting(totals, model, dict(zip(names, coefficients.tolist(), strict=True)))
+    if isinstance(target := study.target, NumberTarget):
+        labels = MeanLabels("log", f"expected {target.name}")
+    else:
+        labels = MeanLabels("logit", f"chance of {target.name} = {target.classes[1]}")
+    predicting = model_of(totals, model, dict(zip(names, coefficients.tolist(), strict=True)), labels)
     return GlmFinding(model.name, names, coefficients, fit, inference, predicting)
 
 
@@ -370,19 +374,19 @@ def gamma_likelihood(at_one: float, sums: NewtonSums, dispersion: float) -> floa
     return sums.weight * each + shape * at_one + (shape - 1.0) * logs
 
 
-def _predicting(totals: Totals, model: StudyModel, coefficients: dict[str, float]) -> TrainedModel:
-    """Coefficients in the columns' units as a model of raw tables; an offset is a column whose coefficient is 1."""
+def model_of(totals: Totals, model: StudyModel, coefficients: dict[str, float], labels: MeanLabels) -> TrainedModel:
+    """Coefficients in the columns' units as a model of raw tables; an offset is a column whose coefficient is 1.
+
+    Examples
+    --------
+    See ``in_units``, whose finding has it.
+    """
     study, offset = totals.final, getattr(model, "offset", "")
-    target = study.target
     columns = tuple(
         replace(one, column=replace(one.column, in_model=True)) if one.column.name == offset else one
         for one in study.columns
     )
     wanted = replace(study, columns=columns, models=()).only({*model.columns, offset})
-    if isinstance(target, NumberTarget):
-        labels = MeanLabels("log", f"expected {target.name}")
-    else:
-        labels = MeanLabels("logit", f"chance of {target.name} = {target.classes[1]}")
     recipe = replace(wanted.recipe(), labels=labels)
     slopes = np.array([{**coefficients, offset: 1.0}[name] for name in wanted.design_names])
     scaling, (one, *_) = recipe.preprocessing, recipe.feature_map.transform(np.zeros((1, len(slopes))))[0]
