@@ -28,9 +28,13 @@ if TYPE_CHECKING:  # each under its own name, which makes it public
     from codedfl.errors import RangeExceeded as RangeExceeded
     from codedfl.errors import SolverFailed as SolverFailed
     from codedfl.errors import WrongAnswers as WrongAnswers
-    from codedfl.estimators.by_study import CodedLasso as CodedLasso
-    from codedfl.estimators.by_study import CodedLogisticRegression as CodedLogisticRegression
-    from codedfl.estimators.by_study import CodedPoissonRegressor as CodedPoissonRegressor
+    from codedfl.estimators.cox import CodedCoxRegression as CodedCoxRegression
+    from codedfl.estimators.glm import CodedGammaRegressor as CodedGammaRegressor
+    from codedfl.estimators.glm import CodedLogisticRegression as CodedLogisticRegression
+    from codedfl.estimators.glm import CodedNegativeBinomialRegressor as CodedNegativeBinomialRegressor
+    from codedfl.estimators.glm import CodedPoissonRegressor as CodedPoissonRegressor
+    from codedfl.estimators.linear import CodedLasso as CodedLasso
+    from codedfl.estimators.linear import CodedLinearRegression as CodedLinearRegression
     from codedfl.estimators.ridge import CodedRidge as CodedRidge
     from codedfl.estimators.ridge import CodedRidgeClassifier as CodedRidgeClassifier
     from codedfl.estimators.ridge_path import CodedRidgeClassifierCV as CodedRidgeClassifierCV
@@ -66,7 +70,14 @@ else:  # hidden from type checkers, which would take every name for a good one
         "codedfl.data.model": ["TrainedModel"],
         "codedfl.estimators.ridge": ["CodedRidge", "CodedRidgeClassifier"],
         "codedfl.estimators.ridge_path": ["CodedRidgeCV", "CodedRidgeClassifierCV"],
-        "codedfl.estimators.by_study": ["CodedLasso", "CodedLogisticRegression", "CodedPoissonRegressor"],
+        "codedfl.estimators.linear": ["CodedLinearRegression", "CodedLasso"],
+        "codedfl.estimators.glm": [
+            "CodedLogisticRegression",
+            "CodedPoissonRegressor",
+            "CodedNegativeBinomialRegressor",
+            "CodedGammaRegressor",
+        ],
+        "codedfl.estimators.cox": ["CodedCoxRegression"],
         "codedfl.errors": [
             "CodedFLError",
             "InvalidInput",

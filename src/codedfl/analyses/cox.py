@@ -84,8 +84,9 @@ class RiskSums:
         return np.asarray(self.sums[place] - share * self.tied[place])
 
     def hazard(self, middle: Floats) -> tuple[Floats, Floats, Floats]:
-        """Of each stratum and time the step of the cumulative hazard where the predictor is 0, with what its error is
-        made of: the variance at known coefficients, and the slope by the coefficients less ``middle`` times the step.
+        """Of each stratum and time the step of the cumulative hazard where the predictor is 0, and its errors' parts.
+
+        These are the variance at known coefficients, and the slope by the coefficients less ``middle`` times the step.
         """
         d = len(middle)
         steps, variances, slopes = (

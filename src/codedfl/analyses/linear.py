@@ -328,6 +328,19 @@ class LinearTotal:
 
     # -- ordinary least squares
 
+    def coefficients(self) -> Floats:
+        """Of least squares, in the columns' units, the constant first; they exist where no error is left, too."""
+        d, part = len(self.study.design_names), self._training
+        if self.rows <= d + self.constants:
+            raise InvalidInput(f"rows must be more than the coefficients ({d + self.constants}), got {self.rows}")
+        _refuse_if(part.variance[:d] == 0, self.study.design_names, "are constant")
+        (step_y,), (zero_y,) = self._target_units
+        step, zero = self._design_units
+        _, weights, _ = self._least_squares
+        slopes = weights * step_y / step
+        means = zero + step * part.mean[:d]
+        return np.append(zero_y + step_y * part.mean[d] - means @ slopes, slopes)
+
     def ols(self, level: float = 0.95) -> Inference:
         """Coefficients in the columns' units with standard errors and p values, without a penalty.
 
@@ -336,29 +349,23 @@ class LinearTotal:
         if not isinstance(self.study.target, NumberTarget):
             raise InvalidInput("inference must have a number to predict, got classes")
         names, d, n = self.study.design_names, len(self.study.design_names), self.rows
-        if n <= d + self.constants:
-            raise InvalidInput(f"rows must be more than the coefficients ({d + self.constants}), got {n}")
-        part = self._training
-        _refuse_if(part.variance[:d] == 0, names, "are constant")
+        coefficients, part = self.coefficients(), self._training
         if part.variance[d] == 0:
             raise InvalidInput(f"the target {self.study.target.name!r} must vary for inference, got a constant")
-        inverse, weights, left = self._least_squares
+        inverse, _, left = self._least_squares
         if left <= _NO_RESIDUAL:
             raise InvalidInput(
                 f"the target {self.study.target.name!r} must not be a sum of columns for inference, got one that is"
                 " without error: leave out what it is made of"
             )
-        (step_y,), (zero_y,) = self._target_units
+        (step_y,), _ = self._target_units
         step, zero = self._design_units
-        slopes = weights * step_y / step
         variance = step_y**2 * part.variance[d] * left * n / (n - d - self.constants)
         means = zero + step * part.mean[:d]
-        constant = zero_y + step_y * part.mean[d] - means @ slopes
         of_slopes = n * variance * inverse / np.outer(step, step)
         with_constant = -means @ of_slopes
         corner = variance / n - with_constant @ means
         covariance = np.block([[np.array([[corner]]), with_constant[None, :]], [with_constant[:, None], of_slopes]])
-        coefficients = np.concatenate(([constant], slopes))
         fit = LeastSquaresFit(self.study.target.title, n, d, 1.0 - left, float(variance**0.5), self.constants)
         about = (self.references, level, self.spreads)
         return Inference((CONSTANT, *names), coefficients, covariance, fit.freedom, fit, *about)
@@ -407,7 +414,7 @@ class LinearTotal:
         integers, bits = _as_integers(weights)
         explained = integers @ (2 * 2**bits * cross[:, 0] - scatter @ integers)
         total = int(part.scatter[d, d]) * 4**bits
-        return inverse, weights, (total - int(explained)) / total
+        return inverse, weights, (total - int(explained)) / total if total else 0.0
 
     def _inverse(self, correlation: Floats) -> Floats:
         """By eigenvectors, which say which columns depend on each other: where a direction's variance is rounding."""
