@@ -38,7 +38,7 @@ def integer_sum(codes: Singles, classes: NDArray[np.int64], n_classes: int) -> I
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl_lab.reproduce.frozen import integer_sum
+    >>> from codedfl_lab.reproduce.frozen_sums import integer_sum
     >>> integer_sum(np.array([[2.0], [-3.0]], "f4"), np.array([0, 1]), 2).tolist()
     [[2, -1, 1, 1], [-1, 13, 2, -3], [1, 2, 1, 0], [1, -3, 0, 1]]
     """
