@@ -41,6 +41,8 @@ class Problem:
     public range among the training rows. ``row_limits`` are public limits on the rows in all and on one device; None
     takes the true sizes, rounded up.
 
+    Paper: III. Shown by ``pytest tests/data/test_problem_and_model.py``.
+
     Examples
     --------
     >>> import numpy as np

@@ -19,6 +19,8 @@ class ClosedForm(FromGram, AtOnce):
     ``model`` is the solution for ``regularisation``; ``path`` has those of all ``regularisations``. Refused when the
     matrix is singular to working precision, which a positive lambda prevents.
 
+    Paper: III-A, eq. 2. Shown by ``pytest tests/solve/test_solvers.py -k ridge_solution``.
+
     Examples
     --------
     >>> import numpy as np

@@ -73,6 +73,8 @@ _DESCENT: CheckpointFields = dict.fromkeys(("model", "_epoch", "_initial", "_con
 class GradientDescent(Checkpointed):
     """Theta <- Theta - mu gradient (paper eq. 5), one step per epoch.
 
+    Paper: III-A, eq. 4, eq. 5. Shown by ``pytest tests/solve/test_solvers.py -k closed_form_of_its_iterates``.
+
     Parameters
     ----------
     epochs : int
@@ -147,7 +149,10 @@ class GradientDescent(Checkpointed):
             self._descend(constant)
 
     def request(self) -> Floats | None:
-        """e = Theta - Theta^(1) (paper eq. 10), or a block of the power iteration."""
+        """e = Theta - Theta^(1) (paper eq. 10), or a block of the power iteration.
+
+        Paper: IV-C, eq. 10. Shown by ``pytest tests/solve/test_solvers.py -k distance_from_the_start``.
+        """
         if self._epoch >= self.epochs:
             return None
         if self._probe is not None:

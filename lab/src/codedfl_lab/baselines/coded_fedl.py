@@ -51,6 +51,8 @@ Statistics = tuple[Singles, Singles, Floats]  # X'X, X'Y, Y'Y
 class CodedFedL(Scheme):
     """delta: parity rows over raw rows. Towards 0 it is conventional FL; from 1 on no device needs to compute.
 
+    Paper: V. Shown by ``pytest tests/schemes/test_coded_fedl.py``.
+
     Examples
     --------
     >>> from codedfl_lab import CodedFedL

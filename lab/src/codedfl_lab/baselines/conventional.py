@@ -50,6 +50,8 @@ class ShowsGradients(Scheme):
 class Conventional(ShowsGradients):
     """The baseline of every speed-up.
 
+    Paper: V. Shown by ``codedfl compare digits``.
+
     Examples
     --------
     >>> from codedfl_lab import Conventional

@@ -28,6 +28,8 @@ from codedfl_lab.schemes.descriptor import Scheme
 class DropSlowest(ShowsGradients):
     """dropped: how many devices each epoch goes on without. 0 is conventional FL.
 
+    Paper: V. Shown by ``codedfl compare digits``.
+
     Examples
     --------
     >>> from codedfl_lab import DropSlowest

@@ -46,8 +46,8 @@ DEVICES, FEATURES = 10, 300
 SLOW, LATE_SECONDS, DEAD = ("device-2", "device-6"), 0.5, "device-9"
 SEEDS, DRAWS, MOST_EPOCHS = 3, 200, 1000  # of the comparison, as codedfl compare has them
 NEXT = (
-    "From here: the README's table leads from each equation of the paper to its code, docs/ten-minutes.md to a study"
-    " of your own tables, and {report} has all of the comparison."
+    "From here: docs/paper.md leads from each equation of the paper to its code, docs/ten-minutes.md to a study of your"
+    " own tables, and {report} has all of the comparison."
 )
 
 

@@ -61,6 +61,8 @@ def root_of_unity(order: int, prime: int) -> int:
 class GradientCode:
     """The circulant code for D devices modulo each of ``primes``.
 
+    Paper: II-B, eq. 1. Shown by ``pytest tests/code/test_gradient_code.py -k survivor_set``.
+
     Parameters
     ----------
     n_devices : int
@@ -136,7 +138,10 @@ class GradientCode:
         return [(i + s) % self.n_devices for s in range(self.alpha)]
 
     def column_support(self, j: int) -> list[int]:
-        """Who answers for device j's data (the paper's IV-B says row i; it must be column i)."""
+        """Who answers for device j's data (the paper's IV-B says row i; it must be column i).
+
+        Paper: IV-B. Shown by ``pytest tests/code/test_gradient_code.py -k cyclic_supports``.
+        """
         return [(j - s) % self.n_devices for s in range(self.alpha)]
 
     def coefficients(self, i: int) -> list[list[int]]:

@@ -80,6 +80,8 @@ class _Outside:
 class CodedDevice(Device):
     """One participant.
 
+    Paper: IV-C. Shown by ``make fleet SCHEME=coded-padded``.
+
     Examples
     --------
     See ``codedfl_lab.coded.session``, whose example asks devices for a sum.

@@ -33,14 +33,20 @@ class Padded(CodedForm):
         return derive(keys.root, "codedfl lab content", bound)
 
     def upload(self, keys: GenerationKeys, server: bytes, bound: bytes, ring: Ring, numbers: Planes) -> bytes:
-        """Equations 6 and 7."""
+        """Equations 6 and 7.
+
+        Paper: IV-B, eq. 6, eq. 7. Shown by ``make fleet SCHEME=coded-padded``.
+        """
         padded = numbers.copy()
         self.known(ring, padded, keys.own.with_public(server), b"", bound)
         # Invariant: the key is of this upload alone, as ``bound`` has its nonce: the constant nonce is used once.
         return ChaCha20Poly1305(self.secret(keys, bound)).encrypt(bytes(12), ring.pack(padded), bound)
 
     def add(self, ring: Ring, total: Planes, terms: Sequence[Term]) -> None:
-        """Equations 8 and 9, one device after the other: never more than one upload is in memory."""
+        """Equations 8 and 9, one device after the other: never more than one upload is in memory.
+
+        Paper: IV-B, eq. 8, eq. 9. Shown by ``pytest tests/coded/test_coded_sums.py -k plain_integers``.
+        """
         for term in terms:
             try:
                 packed = ChaCha20Poly1305(term.secret).decrypt(bytes(12), term.body, term.bound)

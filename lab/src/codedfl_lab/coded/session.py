@@ -108,7 +108,10 @@ class CodedSession:
         return self._until_it_is(lambda: self._summed(ask))
 
     def product(self, ask: bytes, e: NDArray[np.int64]) -> NDArray[np.int64] | NDArray[np.object_]:
-        """The sum of a statistic's matrix times e, in whole numbers."""
+        """The sum of a statistic's matrix times e, in whole numbers.
+
+        Paper: IV-C, eq. 11. Shown by ``pytest tests/coded/test_coded_sums.py -k may_be_silent``.
+        """
         return self._until_it_is(lambda: self._multiplied(ask, e))
 
     def close(self) -> None:

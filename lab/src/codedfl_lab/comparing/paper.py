@@ -40,6 +40,8 @@ class Experiment:
     """One figure of the paper: its data set, the targets read off it, and the speed-up the text states.
 
     The last of ``targets`` is the one the speed-up is about.
+
+    Paper: V, Figure 1a, Figure 1b. Shown by ``codedfl reproduce all``.
     """
 
     dataset: str

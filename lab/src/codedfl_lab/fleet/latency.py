@@ -120,7 +120,10 @@ class FleetLatency:
     def compute_times(
         self, macs: ArrayLike, draws: int, rng: np.random.Generator, now: float | Seconds = 0.0
     ) -> Seconds:
-        """(draws, D) times to compute ``macs`` MACs; 0 MACs take no time."""
+        """(draws, D) times to compute ``macs`` MACs; 0 MACs take no time.
+
+        Paper: III-B. Shown by ``pytest tests/fleet/test_latency.py -k shifted_exponential``.
+        """
         del now
         _check_draws(draws)
         fleet, amount = self.fleet, self._per_device("macs", macs)
@@ -144,6 +147,8 @@ class FleetLatency:
         A failed transmission repeats everything, or with ``chunk_bits`` only its chunk: n chunks then need a
         negative binomial number of transmissions. The mean is the same. A chunk as large as the payload changes
         nothing.
+
+        Paper: III-B. Shown by ``pytest tests/fleet/test_latency.py -k geometric``.
         """
         del now
         _check_draws(draws)
@@ -311,6 +316,8 @@ def sharing_times(latency: LatencyModel, bulk: Bulk, draws: int, rng: np.random.
 
     ``macs_to_send`` and ``macs_to_receive`` run beside the links: a message leaves no earlier than its part of the work
     is done, and a device is done no earlier than all its work.
+
+    Paper: III-B. Shown by ``pytest tests/fleet/test_latency.py -k sharing``.
     """
     sending = latency.compute_times(bulk.macs_to_send, draws, rng)
     recipients, n_devices = bulk.recipients, sending.shape[1]

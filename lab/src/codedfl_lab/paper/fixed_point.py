@@ -32,7 +32,10 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PaperFixedPoint:
-    """Q<k,f>: multiples of 2^-f stored as integers in [-2^(k-1), 2^(k-1) - 1]. The paper takes k = 48, f = 24."""
+    """Q<k,f>: multiples of 2^-f stored as integers in [-2^(k-1), 2^(k-1) - 1]. The paper takes k = 48, f = 24.
+
+    Paper: II-A. Shown by ``codedfl reproduce arithmetic``.
+    """
 
     k: int = 48
     f: int = 24
@@ -69,7 +72,10 @@ class PaperFixedPoint:
         return rng.integers(-half, half, size=shape)
 
     def add(self, a: Integers, b: Integers) -> Integers:
-        """(a + b) mapped onto Z_<k>."""
+        """(a + b) mapped onto Z_<k>.
+
+        Paper: IV-A. Shown by ``pytest tests/paper/test_paper_fixed_point.py -k addition``.
+        """
         return self.wrap(a + b)
 
     def multiply(self, a: Integers, b: Integers) -> Integers:
@@ -78,6 +84,8 @@ class PaperFixedPoint:
         With a = a1 2^f + a0 and b = b1 2^f + b0, 0 <= a0, b0 < 2^f:
         floor(a b 2^-f) = a1 b + a0 b1 + floor(a0 b0 2^-f). Each term is needed modulo 2^k only, and int64 wraps
         modulo 2^64, so no precision is lost; a0 b0 < 2^62 fits.
+
+        Paper: IV-A. Shown by ``pytest tests/paper/test_paper_fixed_point.py -k addition``.
         """
         shift, low = np.int64(self.f), (np.int64(1) << np.int64(self.f)) - np.int64(1)
         a1, a0 = a >> shift, a & low

@@ -57,7 +57,10 @@ class PaperSystem:
         self._keys = {i: _Sum(n_features, n_outputs) for i in sums}
 
     def share(self, device: int, gram: Integers, gradient: Integers, rng: np.random.Generator) -> None:
-        """Phase 1 of one device: X'X (its upper triangle) and G^(1), padded, go along a column of B (eq. 6 to 9)."""
+        """Phase 1 of one device: X'X (its upper triangle) and G^(1), padded, go along a column of B (eq. 6 to 9).
+
+        Paper: IV-B, eq. 6, eq. 7, eq. 8, eq. 9. Shown by ``pytest tests/paper/test_paper_system.py -k both_phases``.
+        """
         q = self.datatype
         secret = np.concatenate([gram, gradient.reshape(-1)])
         key = q.draw(rng, len(secret))
@@ -70,15 +73,24 @@ class PaperSystem:
                 q.add_multiple(self._keys[i].numbers, int(weights[i]), key)
 
     def answer(self, device: int, update: Integers) -> Integers:
-        """C_i + Cbar_i e: what device i sends in phase 2."""
+        """C_i + Cbar_i e: what device i sends in phase 2.
+
+        Paper: IV-C. Shown by ``pytest tests/paper/test_paper_system.py -k both_phases``.
+        """
         return self._coded[device].gradient(self.datatype, update)
 
     def retrieve(self, device: int, update: Integers) -> Integers:
-        """The answer without its keys (Proposition 2): the device's coded gradient, unless something wrapped."""
+        """The answer without its keys (Proposition 2): the device's coded gradient, unless something wrapped.
+
+        Paper: Proposition 2. Shown by ``pytest tests/paper/test_paper_system.py -k retrieve_nothing``.
+        """
         return self.datatype.add(self.answer(device, update), -self._keys[device].gradient(self.datatype, update))
 
     def decode(self, retrieved: Mapping[int, Integers]) -> Integers:
-        """The total gradient from the coded ones of any D - alpha + 1 devices (eq. 11)."""
+        """The total gradient from the coded ones of any D - alpha + 1 devices (eq. 11).
+
+        Paper: IV-C, eq. 11. Shown by ``pytest tests/paper/test_paper_system.py -k both_phases``.
+        """
         q, survivors = self.datatype, sorted(retrieved)
         total = np.zeros(self.n_features * self.n_outputs, dtype=np.int64)
         for weight, i in zip(q.from_reals(self.code.decoding_vector(survivors)), survivors, strict=True):

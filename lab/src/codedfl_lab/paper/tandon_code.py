@@ -32,6 +32,8 @@ class TandonCode:
     """B from their Algorithm 2, A row by row as in Algorithm 1; any D - alpha + 1 rows of B decode.
 
     datatype: what both are rounded to; None keeps the reals.
+
+    Paper: II-B, eq. 1. Shown by ``pytest tests/code/test_gradient_code.py -k random_real_code``.
     """
 
     def __init__(self, n_devices: int, alpha: int, rng: np.random.Generator) -> None:

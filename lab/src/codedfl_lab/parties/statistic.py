@@ -126,7 +126,10 @@ class RowsStatistic:
         return hashlib.sha256(pack("codedfl lab rows", *shape, *self.scales.primes, public, added, self.about)).digest()
 
     def numbers(self, X: NDArray[Any], Y: NDArray[Any], noise_seed: bytes = b"") -> Numbers:
-        """X'X, -X'Y and the number of rows, on the grid; rows that do not fit the public bounds are made to."""
+        """X'X, -X'Y and the number of rows, on the grid; rows that do not fit the public bounds are made to.
+
+        Paper: III-A, eq. 3. Shown by ``pytest tests/claims/test_bit_for_bit.py -k centralised``.
+        """
         scales = self.scales
         fit_x, fit_y, _ = fitted(np.asarray(X, np.float64), np.asarray(Y, np.float64), scales.bounds, self.noise)
         gram, cross = scales.gram(fit_x), scales.cross(fit_x, fit_y)

@@ -18,6 +18,8 @@ from codedfl_lab.primes.ring import Ring
 class FixedPoint(Scales):
     """Scales with their ring. Use ``derive``; the fields are what it decided.
 
+    Paper: II-A. Shown by ``pytest tests/primes/test_fixed_point.py``.
+
     Examples
     --------
     >>> import numpy as np

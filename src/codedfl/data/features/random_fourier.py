@@ -52,6 +52,8 @@ class RandomFourierFeatures(PlainMap):
     gamma: in the kernel exp(-gamma |x - x'|^2). Towards 0 all points look alike, towards infinity none do (5
         on MNIST learns nothing); see `default_gamma`.
     seed: public, the same on all devices.
+
+    Paper: V. Shown by ``pytest tests/data/test_features.py -k sklearn``.
     """
 
     n_components: int
