@@ -173,6 +173,10 @@ class MadeUp:
         del ask
         return ()
 
+    def needs(self, ask: bytes) -> Collection[bytes]:
+        del ask
+        return ()
+
     def vector(self, ask: bytes) -> list[int]:
         rng = np.random.default_rng(list(hashlib.sha256(self.name.encode() + ask).digest()))
         return [int(one) for one in rng.integers(-1000, 1000, NUMBERS)]

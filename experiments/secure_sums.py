@@ -80,6 +80,10 @@ class _Numbers:
         del ask
         return ()
 
+    def needs(self, ask: bytes) -> Collection[bytes]:
+        del ask
+        return ()
+
     def words(self, ask: bytes) -> Words:
         return self.layout(ask).words_of(np.arange(NUMBERS) + len(ask))
 

@@ -4,8 +4,6 @@ It may be asked anything, at any time, twice, by a process that was killed in be
 the same bytes. ``Memory`` is all that it must not forget; it is on the disk before a reply that follows from it leaves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,10 +11,9 @@ from typing import Any
 from cryptography.exceptions import InvalidTag
 
 from spec import secrets, wire
-from spec.numbers import TILE, Layout, Matrix, add, from_bytes, product, signed, spans, to_bytes
+from spec.numbers import TILE, Layout, Matrix, add, from_bytes, numbers_of, product, signed, spans, to_bytes
 from spec.secrets import is_signed, keyed_hash, label_of, pack, public_of, sha256, sign
 from spec.study import Study, check_enrolment, check_list, check_role_key
-from spec.wire import Found
 
 CODES = {InvalidTag: "role", ValueError: "request", KeyError: "request"}  # sealed, public key, ask
 
@@ -44,6 +41,7 @@ class Device:
     memory: Memory
     now: Callable[[], float]  # seconds since 1970
     random: Callable[[int], bytes]  # draws roots, and nothing else
+    contents: dict[bytes, bytes] = field(default_factory=dict)  # by digest: a cache, which may be lost
 
 
 @dataclass
@@ -69,12 +67,14 @@ def reply(device: Device, request: bytes) -> bytes:
             close(device, common)
         else:
             keys = keys_of(device, common, found["kind"])
+            for one in sorted(device.study.needs.get(common.get("ask", b""), ())):
+                assert one in device.contents, ("missing", one.hex())
             plain = wire.encode(HANDLERS[found["kind"]](device, keys, common, own))
             tag = keyed_hash(keys.scope, keys.root, "reply", asked, plain)
             body = secrets.seal_reply(keys.scope, keys.private, common["server"], asked, tag, plain)
     except (AssertionError, *CODES) as no:
         code = CODES.get(type(no)) or no.args[0]
-        kind, code = ("missing", "list") if code == "missing" else ("refused", code)
+        kind, code = code if isinstance(code, tuple) else ("refused", code)
     named = keys and keys.enrolment  # nil where the device does not take part in the generation
     return wire.encode({"kind": kind, "request": asked, "enrolment": named, "code": code, "body": body})
 
@@ -82,7 +82,7 @@ def reply(device: Device, request: bytes) -> bytes:
 # -- generations
 
 
-def keys_of(device: Device, common: Found, kind: str) -> Keys:
+def keys_of(device: Device, common: wire.Found, kind: str) -> Keys:
     """Draw a root for a newer generation, if the request is to enrol; delete it where its time is up."""
     (number, root, not_after), now = device.memory.generation, device.now()
     if root and now >= not_after:
@@ -99,7 +99,7 @@ def keys_of(device: Device, common: Found, kind: str) -> Keys:
     return Keys(scope, root, private, public, [device.name, public, not_after, signature])
 
 
-def close(device: Device, common: Found) -> None:
+def close(device: Device, common: wire.Found) -> None:
     """Delete the root, and caches with it; closing again, or what is older than the newest, changes nothing."""
     if common["generation"] >= device.memory.generation[0]:
         device.memory.records.setdefault(common["generation"], common["record"])
@@ -109,15 +109,14 @@ def close(device: Device, common: Found) -> None:
 # -- a role's key
 
 
-def draw(device: Device, keys: Keys, _: Found, own: Found) -> Found:
+def draw(device: Device, keys: Keys, _: wire.Found, own: wire.Found) -> wire.Found:
     """The key of this device's role: B for everybody, b for other holders of the role."""
     role, sealed = device.study.role.get(device.name), {}
     assert role is not None, "role"
     b = secrets.derive(keys.root, "role key", *keys.scope, role)
-    for enrolment in own["members"]:
-        name, public = enrolment[:2]
+    for name, public, *rest in own["members"]:
         assert device.study.role.get(name) == role, "role"
-        check_enrolment(device.study, keys.scope, enrolment, device.now())
+        check_enrolment(device.study, keys.scope, [name, public, *rest], device.now())
         if name != device.name:
             secret = secrets.shared(keys.private, public)
             seal = secrets.role_seal(keys.scope, secret, role, keys.public, public, public_of(b))
@@ -126,7 +125,7 @@ def draw(device: Device, keys: Keys, _: Found, own: Found) -> Found:
     return {"public": public_of(b), "signature": signature, "sealed": sealed}
 
 
-def opened_role_key(device: Device, keys: Keys, role: int, own: Found) -> bytes:
+def opened_role_key(device: Device, keys: Keys, role: int, own: wire.Found) -> bytes:
     """b: from the root if this device drew it, else what its drawer sealed to this device."""
     check_role_key(device.study, keys.scope, role, own["role_key"])
     drawer, drawer_public, public, _ = own["role_key"]
@@ -139,10 +138,20 @@ def opened_role_key(device: Device, keys: Keys, role: int, own: Found) -> bytes:
     return b
 
 
+# -- what asks need
+
+
+def put(device: Device, _: Keys, __: wire.Found, own: wire.Found) -> wire.Found:
+    """Keep a content by its digest, and of those before it the newest."""
+    assert len(own["content"]) <= 2**22, "request"
+    device.contents = dict([*{**device.contents, sha256(own["content"]): own["content"]}.items()][-8:])
+    return {}
+
+
 # -- an owner
 
 
-def upload(device: Device, keys: Keys, common: Found, own: Found) -> Found:
+def upload(device: Device, keys: Keys, common: wire.Found, own: wire.Found) -> wire.Found:
     """The words of the statistic, plus one pad for each role."""
     study, ask, memory = device.study, common["ask"], device.memory
     assert device.name in study.owners, "role"
@@ -163,7 +172,7 @@ def upload(device: Device, keys: Keys, common: Found, own: Found) -> Found:
     return {"nonce": nonce, **signed_numbers(device, layout, words, "upload", label, keys.public, *publics, nonce)}
 
 
-def signed_numbers(device: Device, layout: Layout, words: list[int], what: str, *parts: secrets.Part) -> Found:
+def signed_numbers(device: Device, layout: Layout, words: list[int], what: str, *parts: secrets.Part) -> wire.Found:
     """Signed only where the layout is certified."""
     numbers = to_bytes(layout.bits, words)
     signature = sign(device.secret, what, *parts, sha256(numbers)) if layout.certified else b""
@@ -173,13 +182,13 @@ def signed_numbers(device: Device, layout: Layout, words: list[int], what: str, 
 # -- a holder
 
 
-def answer(device: Device, keys: Keys, common: Found, own: Found) -> Found:
+def answer(device: Device, keys: Keys, common: wire.Found, own: wire.Found) -> wire.Found:
     """The sum of the pads of a role over the owners of a list: of the vector, or rows of the matrix times e."""
     study, role, ask = device.study, device.study.role.get(device.name), common["ask"]
     assert role is not None, "role"
     layout, label, public = study.layout[ask], label_of(study.digest, ask), own["role_key"][2]
     b, pads = opened_role_key(device, keys, role, own), []
-    assert own["entries"], "missing"
+    assert own["entries"], ("missing", "list")
     for name, enrolled, _, _, nonce in read_list(device, keys, common, own):
         owner = (study.digest, name, enrolled)
         pads.append(secrets.pad_key(secrets.shared(b, enrolled), role, owner, public, label, nonce))
@@ -191,7 +200,7 @@ def answer(device: Device, keys: Keys, common: Found, own: Found) -> Found:
     return signed_numbers(device, layout, words, "role sum", label, common["list"], role, public)
 
 
-def read_list(device: Device, keys: Keys, common: Found, own: Found) -> Any:
+def read_list(device: Device, keys: Keys, common: wire.Found, own: wire.Found) -> Any:
     """A list of owners that may be summed over."""
     assert sha256(own["entries"]) == common["list"], "list"
     entries = wire.decode(own["entries"], (wire.ENTRY,), "list")
@@ -204,18 +213,17 @@ def read_e(device: Device, layout: Layout, label: bytes, data: bytes, rows: Sequ
     assert layout.size and not layout.certified and len(data) == 8 * layout.size * layout.columns, "request"
     assert rows[0] < rows[1] <= -(-layout.size // TILE), "request"
     flat, question = signed(64, from_bytes(64, data)), sha256(pack(label, data))
-    columns = [flat[at :: layout.columns] for at in range(layout.columns)]
-    assert all(sum(map(abs, column)) <= layout.room for column in columns), "request"
+    assert all(sum(map(abs, flat[c :: layout.columns])) <= layout.room for c in range(layout.columns)), "request"
     asked, most = device.memory.asked, device.memory.directions
     assert question in asked or most is None or len(asked) < most, "budget"  # the same e again is free
     asked.add(question)
-    return [*zip(*columns, strict=True)]
+    return [flat[at : at + layout.columns] for at in range(0, len(flat), layout.columns)]
 
 
 # -- a device that computes a total itself, so that others can believe it
 
 
-def certify(device: Device, keys: Keys, common: Found, own: Found) -> Found:
+def certify(device: Device, keys: Keys, common: wire.Found, own: wire.Found) -> wire.Found:
     """The total, from what owners and at least z + 1 holders of each role have signed."""
     study, label, listed = device.study, label_of(device.study.digest, common["ask"]), common["list"]
     layout, entries = study.layout[common["ask"]], read_list(device, keys, common, own)
@@ -223,8 +231,7 @@ def certify(device: Device, keys: Keys, common: Found, own: Found) -> Found:
     assert len(own["uploads"]) == len(entries) and len(own["sums"]) == study.colluders + 1, "list"
     publics, total = [key[2] for key, _, _ in own["sums"]], [0] * spans(layout)[1]
     for (name, public, _, _, nonce), (numbers, signature) in zip(entries, own["uploads"], strict=True):
-        text = ("upload", label, public, *publics, nonce, sha256(numbers))
-        assert is_signed(study.key[name], signature, *text), "list"
+        assert is_signed(study.key[name], signature, "upload", label, public, *publics, nonce, sha256(numbers)), "list"
         total = add(total, from_bytes(layout.bits, numbers))
     for role, (key, numbers, signatures) in enumerate(own["sums"]):
         check_role_key(study, keys.scope, role, key)
@@ -234,7 +241,8 @@ def certify(device: Device, keys: Keys, common: Found, own: Found) -> Found:
         text = ("role sum", label, listed, role, key[2], sha256(numbers))
         assert all(name in by and is_signed(study.key[name], one, *text) for name, one in signatures), "role"
         total = add(total, from_bytes(layout.bits, numbers), -1)
+    assert all(abs(v) <= layout.limit for v in numbers_of(layout, total)), "list"
     return signed_numbers(device, layout, total, "total", label, listed)
 
 
-HANDLERS = {"enrol": lambda *_: {}, "draw": draw, "upload": upload, "answer": answer, "certify": certify}
+HANDLERS = {"enrol": lambda *_: {}, "draw": draw, "put": put, "upload": upload, "answer": answer, "certify": certify}

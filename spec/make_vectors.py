@@ -113,7 +113,7 @@ def rosters() -> list[Case]:
         ({0: ["a", "b"], 1: ["c", "d"]}, ["k"], 0, 3),
     ):
         names = [*(name for group in groups.values() for name in group), *key_only]
-        here = study.Study(b"", b"", dict.fromkeys(names, b""), groups, z, 2, holders, {}, {})
+        here = study.Study(b"", b"", dict.fromkeys(names, b""), groups, z, 2, holders, {}, {}, {})
         cases.append({"group": groups, "key_only": key_only, "colluders": z, "holders": holders, "roles": here.role})
     return cases
 
@@ -128,7 +128,9 @@ LAYOUTS = {
     b"gram": Layout(48, 1, 2, 1000, 5, 2, 2**12),
     b"fixed": Layout(32, 1, 1, 1000),
     b"more": Layout(32, 1, 1, 1000),
+    b"words": Layout(64, 1, 2, 2**63, certified=True),  # that may be anything: none is beyond the limit
 }
+CONTENT = b"what the ask named words needs"
 E = [[1, 0], [-4089, 3], [0, 0], [5, 2**11], [-1, -1]]  # the sum of sizes in the first column is 2^12
 OTHER_E = [[0, 1]] * 5
 
@@ -137,14 +139,16 @@ def study_of() -> study.Study:
     """Two groups, two without rows, of whom one holds no role; z = 1."""
     key = {name: secrets.identity_of(drawn(name)) for name in ROSTER}
     return study.Study(
-        drawn("study"), secrets.identity_of(drawn("server")), key, GROUPS, 1, 4, 8, LAYOUTS, {b"fixed": {0}}
+        *(drawn("study"), secrets.identity_of(drawn("server")), key, GROUPS, 1, 4, 8, LAYOUTS, {b"fixed": {0}}),
+        {b"words": {secrets.sha256(CONTENT)}},
     )
 
 
 def rows_of(name: str, ask: bytes) -> tuple[list[int], list[list[int]]]:
     """What a device adds up."""
     layout, factor = LAYOUTS[ask], ROSTER.index(name) - 4
-    vector = [factor * (i + 1) * (2**70 if layout.words == 2 else 1) for i in range(layout.length)]
+    large = {2**80: 2**70, 2**63: 2**61}.get(layout.limit, 1)
+    vector = [factor * (i + 1) * large for i in range(layout.length)]
     return vector, [[factor * pattern(i, j) for j in range(layout.size)] for i in range(layout.size)]
 
 
@@ -155,7 +159,7 @@ class Recorded:
         self.name, self.now, self.steps, self.roots = name, NOW, list[Case](), list[str]()
         self.rows = {ask: rows_of(name, ask) for ask in LAYOUTS if any(name in group for group in GROUPS.values())}
         words = {ask: numbers.words_of(LAYOUTS[ask], *rows) for ask, rows in self.rows.items()}
-        memory = device.Memory(arguments=4, directions=2)
+        memory = device.Memory(arguments=5, directions=2)
         self.device = device.Device(name, drawn(name), study_of(), words, memory, lambda: self.now, self.root)
 
     def root(self, _: int) -> bytes:
@@ -189,7 +193,7 @@ class Recorded:
             for ask, (vector, matrix) in self.rows.items()
         }
         given = {"name": self.name, "secret": drawn(self.name).hex(), "roots": self.roots, "rows": rows}
-        return {**given, "arguments": 4, "directions": 2, "study": as_json(study_of()), "steps": self.steps}
+        return {**given, "arguments": 5, "directions": 2, "study": as_json(study_of()), "steps": self.steps}
 
 
 def as_json(here: study.Study) -> Case:
@@ -198,6 +202,7 @@ def as_json(here: study.Study) -> Case:
     found |= {"digest": here.digest.hex(), "server": here.server.hex()}
     found |= {"key": {name: key.hex() for name, key in here.key.items()}}
     found |= {"layout": {ask.hex(): asdict(layout) for ask, layout in here.layout.items()}}
+    found |= {"needs": {ask.hex(): [one.hex() for one in sorted(of)] for ask, of in here.needs.items()}}
     return {**found, "fixed": {ask.hex(): sorted(groups) for ask, groups in here.fixed.items()}}
 
 
@@ -216,6 +221,10 @@ def exchange() -> list[Case]:
         server.product_with(asking, b"gram", e, "ab")
         server.product_with(asking, b"gram", e, "cd")
     server.certified(asking, b"counts", ["ac", "bd"], "acl")
+    never_put(devices["a"], asking)
+    asking.contents[secrets.sha256(CONTENT).hex()] = CONTENT
+    server.certified(asking, b"words", ["ac", "bd"], "acl")
+    put_too_often(devices["a"])
     refused_by_all(devices["a"])
     refused_by_owners(devices["a"], asking)
     refused_by_holders(devices["c"], asking)
@@ -241,6 +250,23 @@ def before(one: Recorded, asking: server.Server) -> None:
     )
     for what, ends in (("over before it begins", NOW), ("longer than 60 days", NOW + 60 * 24 * 3600 + 1)):
         one.send(wire.request(drawn("server"), "enrol", {**enrol, "not_after": ends}, {}), what)
+
+
+def never_put(one: Recorded, asking: server.Server) -> None:
+    """What an ask needs and is not there, whatever else is."""
+    for content in (b"", CONTENT[:-1]):
+        one.send(wire.request(drawn("server"), "put", ids(asking), {"content": content}), "a content that nobody needs")
+        one.refuses("a content that is missing", "upload", ask=b"words")
+
+
+def put_too_often(one: Recorded) -> None:
+    """Eight are kept; what is missing is put again, and the reply is as it was."""
+    for number in range(8):
+        one.refuses("a content more", "put", content=b"%d" % number)
+    for kind in ("upload", "answer", "certify"):
+        one.refuses("a content that was put out", kind, ask=b"words")
+    one.refuses("the content again", "put", content=CONTENT)
+    one.refuses("the upload again", "upload")
 
 
 def refused_by_all(one: Recorded) -> None:

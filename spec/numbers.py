@@ -1,7 +1,5 @@
 """Numbers: integers modulo 2^k, where each of them stands in an upload, and how they are added and multiplied."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Ed25519 signs, X25519 agrees on keys, HKDF-SHA256 derives, ChaCha20 makes pads, 
 key and digest has 32 bytes, every signature 64.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from collections.abc import Sequence

@@ -1,16 +1,12 @@
 """The server: asks devices, and adds up what they reply. Whom it asks, when, and how often is its own affair."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from spec import secrets, wire
 from spec.numbers import TILE, Matrix, add, from_bytes, numbers_of, product, spans, to_bytes
-from spec.secrets import Scope, is_signed, label_of, public_of, sha256
 from spec.study import Study, check_enrolment
-from spec.wire import Found
 
 
 @dataclass
@@ -19,7 +15,7 @@ class Server:
 
     study: Study
     secret: bytes  # long-term
-    scope: Scope
+    scope: secrets.Scope
     key: bytes  # X25519, drawn for this generation
     line: Callable[[str, bytes], bytes]
     enrolled: dict[str, list[Any]] = field(default_factory=dict)
@@ -27,19 +23,23 @@ class Server:
     sealed: dict[str, bytes] = field(default_factory=dict)  # b, by holder
     lists: dict[bytes, list[Any]] = field(default_factory=dict)  # by ask
     matrices: dict[bytes, list[int]] = field(default_factory=dict)  # by ask: the sum of uploads, under pads
+    contents: dict[str, bytes] = field(default_factory=dict)  # by digest, in hexadecimal: put where it is missing
 
 
-def asked(server: Server, name: str, kind: str, own: Found, **more: Any) -> Any:
+def asked(server: Server, name: str, kind: str, own: wire.Found, **more: Any) -> Any:
     """One request, and what was sealed in the reply."""
-    common = {"study": server.scope[0], "generation": server.scope[1], "server": public_of(server.key), **more}
+    common = {"study": server.scope[0], "generation": server.scope[1], "server": secrets.public_of(server.key), **more}
     request = wire.request(server.secret, kind, common, own)
     found = wire.decode(server.line(name, request), wire.REPLY)
-    assert found["kind"] == "ok" and found["request"] == sha256(request), f"{found['kind']} {found['code']}"
+    if found["kind"] == "missing" and found["code"] in server.contents:
+        asked(server, name, "put", {"content": server.contents[found["code"]]})
+        return asked(server, name, kind, own, **more)
+    assert found["kind"] == "ok" and found["request"] == secrets.sha256(request), f"{found['kind']} {found['code']}"
     if kind == "close":
         return {}
     enrolment = server.enrolled[name] = found["enrolment"]
     check_enrolment(server.study, server.scope, enrolment, 0)
-    plain = secrets.open_reply(server.scope, server.key, enrolment[1], sha256(request), found["body"])
+    plain = secrets.open_reply(server.scope, server.key, enrolment[1], secrets.sha256(request), found["body"])
     return wire.decode(plain, wire.KINDS[kind][2])
 
 
@@ -54,7 +54,7 @@ def begin(server: Server, here: Sequence[str], not_after: int) -> None:
         server.sealed |= {drawer: b"", **drawn["sealed"]}
 
 
-def uploads(server: Server, ask: bytes) -> list[Found]:
+def uploads(server: Server, ask: bytes) -> list[wire.Found]:
     """Of all owners in whole groups; they are the list."""
     names = sorted(one for names in server.study.group.values() if {*names} <= {*server.enrolled} for one in names)
     found = {name: asked(server, name, "upload", {"role_keys": server.role_keys}, ask=ask) for name in names}
@@ -66,7 +66,7 @@ def answer_of(server: Server, ask: bytes, name: str, e: bytes = b"", rows: Seque
     """What one holder replies."""
     entries, key = wire.encode(server.lists[ask]), server.role_keys[server.study.role[name]]
     own = {"role_key": key, "sealed": server.sealed[name], "rows": rows, "entries": entries}
-    return asked(server, name, "answer", own, ask=ask, list=sha256(entries), e=e)
+    return asked(server, name, "answer", own, ask=ask, list=secrets.sha256(entries), e=e)
 
 
 def total(server: Server, ask: bytes, holders: Sequence[str]) -> list[int]:
@@ -92,7 +92,7 @@ def product_with(server: Server, ask: bytes, e: Matrix, holders: Sequence[str]) 
     return numbers_of(layout, found)
 
 
-def certified(server: Server, ask: bytes, holders: Sequence[Sequence[str]], by: Sequence[str]) -> list[Found]:
+def certified(server: Server, ask: bytes, holders: Sequence[Sequence[str]], by: Sequence[str]) -> list[wire.Found]:
     """What those ``by`` whom the total was computed reply; ``holders``: z + 1 or more of each role."""
     signed, sums = [[one["numbers"], one["signature"]] for one in uploads(server, ask)], []
     for key, names in zip(server.role_keys, holders, strict=True):
@@ -101,18 +101,18 @@ def certified(server: Server, ask: bytes, holders: Sequence[Sequence[str]], by: 
         sums.append([key, found[names[0]]["numbers"], [[name, one["signature"]] for name, one in found.items()]])
     entries = wire.encode(server.lists[ask])
     own = {"entries": entries, "uploads": signed, "sums": sums}
-    return [asked(server, name, "certify", own, ask=ask, list=sha256(entries)) for name in by]
+    return [asked(server, name, "certify", own, ask=ask, list=secrets.sha256(entries)) for name in by]
 
 
 def check_certified(study: Study, ask: bytes, entries: bytes, data: bytes, signatures: dict[str, bytes]) -> None:
     """What whoever acts upon a total checks: z + 1 of the roster have computed it."""
-    text = ("total", label_of(study.digest, ask), sha256(entries), sha256(data))
-    assert all(is_signed(study.key[name], signature, *text) for name, signature in signatures.items()), "list"
+    text = ("total", secrets.label_of(study.digest, ask), secrets.sha256(entries), secrets.sha256(data))
+    assert all(secrets.is_signed(study.key[name], signature, *text) for name, signature in signatures.items()), "list"
     assert len(signatures) > study.colluders, "list"
 
 
 def close(server: Server) -> None:
     """End the generation at all who took part; they learn who was in which sum."""
-    record = sorted([sha256(ask), [name for name, *_ in entries]] for ask, entries in server.lists.items())
+    record = sorted([secrets.sha256(ask), [name for name, *_ in entries]] for ask, entries in server.lists.items())
     for name in server.enrolled:
         asked(server, name, "close", {}, record=record)

@@ -1,7 +1,5 @@
 """A study: who takes part, who holds which role, over whom may be summed. Every party derives it by itself."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +21,7 @@ class Study:
     holders: int | None  # of roles, at most; None is everybody
     layout: dict[bytes, Layout]  # by ask; what is not there does not follow from the study
     fixed: dict[bytes, set[int]]  # by ask: the groups in its sum, where it says so
+    needs: dict[bytes, set[bytes]]  # by ask: digests of the contents that it names, where it names some
 
     def __post_init__(self) -> None:
         """What follows from it."""
@@ -36,9 +35,7 @@ def roles(study: Study) -> dict[str, int]:
     Groups by their number, names by the bytes of UTF-8; those without rows come last, as if one more group.
     """
     groups = [*(names for _, names in sorted(study.group.items())), study.key.keys() - {*study.owners}]
-    ranked = [
-        (rank + at, name) for at, names in enumerate(groups) for rank, name in enumerate(sorted(names, key=str.encode))
-    ]
+    ranked = [(rank + at, one) for at, of in enumerate(groups) for rank, one in enumerate(sorted(of, key=str.encode))]
     return {name: number % (study.colluders + 1) for number, name in ranked[: study.holders]}
 
 

@@ -1,7 +1,5 @@
 """Requests and replies: MessagePack. What has another shape is refused before anything else is done with it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import MsgspecError, msgpack
@@ -26,6 +24,7 @@ ANSWERED = {"numbers": bytes, "signature": bytes}
 KINDS: dict[str, list[Any]] = {
     "enrol": [{**COMMON, "not_after": int}, {}, {}],
     "draw": [COMMON, {"members": (ENROLMENT,)}, {"public": 32, "signature": 64, "sealed": dict}],
+    "put": [COMMON, {"content": bytes}, {}],
     "upload": [{**COMMON, "ask": bytes}, {"role_keys": (ROLE_KEY,)}, {"nonce": 16, **ANSWERED}],
     "answer": [{**LISTED, "e": bytes}, FOR_HOLDER, ANSWERED],
     "certify": [LISTED, {"entries": bytes, "uploads": ([bytes, 64],), "sums": (ROLE_SUM,)}, ANSWERED],

@@ -36,6 +36,7 @@ class MadeUp:
     layouts: Mapping[bytes, Layout]
     numbers: Mapping[bytes, tuple[list[int], list[int]]] = field(default_factory=dict)
     fixed: Mapping[bytes, Collection[int]] = field(default_factory=dict)
+    needed: Mapping[bytes, Collection[bytes]] = field(default_factory=dict)
 
     def layout(self, ask: bytes) -> Layout:
         if ask not in self.layouts:
@@ -44,6 +45,9 @@ class MadeUp:
 
     def groups(self, ask: bytes) -> Collection[int]:
         return self.fixed.get(ask, ())
+
+    def needs(self, ask: bytes) -> Collection[bytes]:
+        return self.needed.get(ask, ())
 
     def words(self, ask: bytes) -> Words:
         vector, triangle = self.numbers[ask]

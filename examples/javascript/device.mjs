@@ -1,7 +1,7 @@
 // A device: a function of its study, rows, memory and the request. The page's "A device".
 
 import { ENTRIES, Refused, decode, encode, must, readRequest } from './msgpack.mjs';
-import { add, fromBytes, pad, product, spans, tileRows, toBytes } from './numbers.mjs';
+import { add, fromBytes, isWithinLimit, pad, product, spans, tileRows, toBytes } from './numbers.mjs';
 import {
   derive, isSigned, keyedHash, labelOf, openRoleKey, pack, padKey, publicOf, same, sealReply, sealRoleKey, sha256, shared,
   sign,
@@ -10,6 +10,7 @@ import { checkEnrolment, checkList, checkRoleKey } from './study.mjs';
 
 const MOST_SECONDS = 60n * 24n * 3600n;
 const KEPT = 4; // sums of pads
+const [CONTENTS, MOST_CONTENT] = [8, 2 ** 22];
 
 export class Device {
   /**
@@ -20,9 +21,11 @@ export class Device {
     const { name, secret, study } = terms;
     Object.assign(this, { name, secret, study, terms, memory, now, random });
     this.kept = new Map(); // sums of pads, by what they are of: a cache
+    this.contents = new Map(); // by digest: a cache, too
     this.handlers = {
       enrol: () => ({}),
       draw: (...of) => this.draw(...of),
+      put: (...of) => this.put(...of),
       upload: (...of) => this.upload(...of),
       answer: (...of) => this.answer(...of),
       certify: (...of) => this.certify(...of),
@@ -41,6 +44,9 @@ export class Device {
         this.close(common);
       } else {
         keys = this.keysOf(common, found.kind);
+        for (const one of common.ask ? this.terms.needs(common.ask) : []) {
+          if (!this.contents.has(one)) throw new Refused(one, 'missing');
+        }
         const plain = encode(this.handlers[found.kind](keys, common, own));
         body = sealReply(keys.scope, keys.root, keys.a, common.server, request, plain);
       }
@@ -104,6 +110,15 @@ export class Device {
     if (drawer !== this.name || !same(publicOf(b), B)) b = openRoleKey(scope, a, role, drawerPublic, B, own.sealed);
     must(b.length === 32 && same(publicOf(b), B), 'role');
     return b;
+  }
+
+  // -- what asks need
+
+  put(_, __, { content }) {
+    must(content.length <= MOST_CONTENT, 'request');
+    this.contents.set(sha256(content).toString('hex'), content);
+    if (this.contents.size > CONTENTS) this.contents.delete(this.contents.keys().next().value);
+    return {};
   }
 
   // -- an owner
@@ -220,6 +235,7 @@ export class Device {
       must(signatures.every(([name, one]) => by.has(name) && isSigned(study.key.get(name), one, ...parts)), 'role');
       take(numbers, -1n);
     });
+    must(isWithinLimit(layout, total), 'list');
     return this.signed(layout, total, 'total', label, common.list);
   }
 }

@@ -132,6 +132,7 @@ const ROLE_SUM = [ROLE_KEY, bytes, listOf([text, 64])];
 const KINDS = {
   enrol: [{ ...COMMON, not_after: whole }, {}],
   draw: [COMMON, { members: listOf(ENROLMENT) }],
+  put: [COMMON, { content: bytes }],
   upload: [{ ...COMMON, ask: bytes }, { role_keys: listOf(ROLE_KEY) }],
   answer: [{ ...LISTED, e: bytes }, { role_key: ROLE_KEY, sealed: bytes, rows: [whole, whole], entries: bytes }],
   certify: [LISTED, { entries: bytes, uploads: listOf([bytes, 64]), sums: listOf(ROLE_SUM) }],

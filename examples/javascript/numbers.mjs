@@ -55,6 +55,13 @@ export function fromBytes(bits, data) {
   return new BigUint64Array(all.buffer, all.byteOffset, all.length / 8);
 }
 
+/** Whether no number of a sum of vectors is larger in size than the layout allows. */
+export function isWithinLimit({ bits, words, length, limit }, total) {
+  const [signed, most] = [Array.from(total, (word) => BigInt.asIntN(bits, word)), BigInt(limit)];
+  const numbers = signed.slice(0, length).map((low, i) => (words === 1 ? low : low + LOW * signed[length + i]));
+  return numbers.every((v) => v <= most && -v <= most);
+}
+
 /** total += sign words */
 export function add(total, words, sign = 1n) {
   for (let i = 0; i < total.length; i++) total[i] += sign * words[i];

@@ -43,6 +43,11 @@ export class Terms {
     return { layout, fixed: study.fixed[ask] ?? [], plain, counted: '', most };
   }
 
+  /** Digests of the contents that an ask needs, ascending; in hexadecimal. */
+  needs(ask) {
+    return [...(this.json.study.needs?.[ask.toString('hex')] ?? [])].sort();
+  }
+
   asked(ask) {
     const [program, ...rest] = this.json.command;
     const made = spawnSync(program, [...rest, ask], { maxBuffer: MOST_BYTES, encoding: 'utf8' });

@@ -38,7 +38,7 @@ class Contract:
         roster = (Participant(name, bytes.fromhex(key), group_of.get(name)) for name, key in study["key"].items())
         digest, server = (bytes.fromhex(study[name]) for name in ("digest", "server"))
         self._layouts = {ask: Layout(**one) for ask, one in study["layout"].items()}
-        self._rows, self._fixed = case["rows"], study["fixed"]
+        self._rows, self._fixed, self._needs = case["rows"], study["fixed"], study["needs"]
         self.terms = Terms(digest, server, tuple(roster), study["colluders"], study["least_owners"], study["holders"])
 
     def layout(self, ask: bytes) -> Layout:
@@ -49,6 +49,9 @@ class Contract:
     def groups(self, ask: bytes) -> Collection[int]:
         found: list[int] = self._fixed.get(ask.hex(), [])
         return found
+
+    def needs(self, ask: bytes) -> Collection[bytes]:
+        return [bytes.fromhex(one) for one in self._needs.get(ask.hex(), [])]
 
     def words(self, ask: bytes) -> Words:
         matrix = self._rows[ask.hex()]["matrix"]
@@ -81,6 +84,7 @@ def spec_device(case: Case, clock: Clock) -> of_spec.Device:
         *(bytes.fromhex(given["digest"]), bytes.fromhex(given["server"]), key),
         *({int(number): names for number, names in group.items()}, given["colluders"], given["least_owners"]),
         *(given["holders"], layouts, {bytes.fromhex(ask): set(of) for ask, of in given["fixed"].items()}),
+        {bytes.fromhex(ask): {*map(bytes.fromhex, of)} for ask, of in given["needs"].items()},
     )
     words = {
         bytes.fromhex(ask): numbers.words_of(

@@ -40,6 +40,7 @@ class Federation:
     key_only: Collection[str] = ()
     holders: int | None = None
     fixed: dict[bytes, set[int]] = field(default_factory=dict)
+    needed: dict[bytes, set[bytes]] = field(default_factory=dict)
     most: int | None = None  # of arguments, and of directions
     drawn: dict[tuple[str, bytes], Rows] = field(default_factory=dict)
 
@@ -55,7 +56,9 @@ class Federation:
         keys = {one.name: one.key for one in self.terms.participants}
         groups = {number: sorted(names) for number, names in self.groups.items()}
         layouts = {ask: spec_layout(layout) for ask, layout in self.layouts.items()}
-        return Study(secret("study"), SERVER.public, keys, groups, self.z, 2, self.holders, layouts, self.fixed)
+        return Study(
+            secret("study"), SERVER.public, keys, groups, self.z, 2, self.holders, layouts, self.fixed, self.needed
+        )
 
     def rows(self, name: str, ask: bytes) -> Rows:
         """A vector and a symmetric matrix."""
@@ -123,6 +126,9 @@ class OfPackage:
 
     def groups(self, ask: bytes) -> Collection[int]:
         return self.federation.fixed.get(ask, ())
+
+    def needs(self, ask: bytes) -> Collection[bytes]:
+        return self.federation.needed.get(ask, ())
 
     def words(self, ask: bytes) -> Words:
         vector, matrix = self.federation.rows(self.name, ask)

@@ -16,7 +16,7 @@ from spec import device as of_spec
 from spec import wire as of_wire
 
 BY_NAME = {case["name"]: case for case in cases("exchange")}
-GOOD = ("enrol", "draw", "upload", "answer", "certify", "close")
+GOOD = ("enrol", "draw", "put", "upload", "answer", "certify", "close")
 
 
 def steps(case: Case, *kinds: str) -> list[tuple[str, bytes]]:

@@ -113,4 +113,5 @@ def test_every_kind_of_request_and_every_code_is_in_them() -> None:
     assert {step["what"] for step in steps if step["kind"] == "ok"} >= {*make_vectors.wire.KINDS}
     codes = {step["code"] for step in steps if step["kind"] == "refused"}
     assert codes == {"study", "signature", "generation", "request", "role", "list", "budget"}  # rows: test_refusals
-    assert {step["code"] for step in steps if step["kind"] == "missing"} == {"list"}
+    content = make_vectors.secrets.sha256(make_vectors.CONTENT).hex()
+    assert {step["code"] for step in steps if step["kind"] == "missing"} == {"list", content}

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from weather import Disk, Odds, ServerKilled, Weather
 
 from codedfl.sum.device import Device, InMemory
-from codedfl.sum.keys import GenerationKeys
-from codedfl.sum.layout import Layout
+from codedfl.sum.keys import GenerationKeys, digest
+from codedfl.sum.known import Known
+from codedfl.sum.layout import Layout, Words
 from codedfl.sum.session import Patience, Session
 from codedfl.sum.store import Store
 from codedfl.sum.terms import Terms
@@ -27,8 +28,13 @@ from federations import SERVER, MadeUp, identity, terms_of
 
 SCHEDULES = int(os.environ.get("CODEDFL_FAULT_SCHEDULES", "200")) // 10
 PATIENCE = Patience(join=1e5, upload=1e5, reply=1e5, retry=5.0, hedge=1.0, lasts=4e6)
-COUNTS, GRAM = b"counts", b"gram"
-LAYOUTS = {COUNTS: Layout.of_vector(3, 10**6), GRAM: Layout(48, 1, 2, 10**6, 3, columns=1, room=1000)}
+COUNTS, GRAM, NAMED = b"counts", b"gram", b"names a content"
+CONTENT = b"what the last one needs"
+LAYOUTS = {
+    COUNTS: Layout.of_vector(3, 10**6),
+    NAMED: Layout.of_vector(2, 10**6),
+    GRAM: Layout(48, 1, 2, 10**6, 3, columns=1, room=1000),
+}
 E = [np.array([[1], [0], [-3]]), np.array([[5], [2], [7]])]
 ALL = Odds(lost=0.1, doubled=0.1, killed=0.1, set_back=0.3, server=0.02)
 NO_ROLLBACK = Odds(lost=0.15, doubled=0.15, killed=0.15, server=0.03)
@@ -52,6 +58,21 @@ def expected_product(names: tuple[str, ...], e: NDArray[np.int64]) -> list[int]:
 
 
 @dataclass
+class Reads(MadeUp):
+    """Its numbers are the product of its own and the length of the content that an ask names."""
+
+    disk: Disk | None = None
+
+    def words(self, ask: bytes) -> Words:
+        words, factor = super().words(ask), 1
+        for one in self.needs(ask):
+            content = self.disk.content(one)
+            assert content is not None, "the device has it before the contract is asked"
+            factor = len(content)
+        return words * np.uint64(factor)
+
+
+@dataclass
 class Run:
     """A study on devices and a server that are killed; ``results`` is what it ended with."""
 
@@ -70,16 +91,18 @@ class Run:
         self.store = Store()
         self.stores = [self.store._base.serialize()]
 
-    def contract(self, name: str) -> MadeUp:
+    def contract(self, name: str, disk: Disk | None = None) -> MadeUp:
         mine = {ask: numbers(name, ask) for ask in LAYOUTS} if name in self.terms.owners else {}
-        return MadeUp(self.terms, LAYOUTS, mine)
+        return Reads(self.terms, LAYOUTS, mine, needed={NAMED: [digest(CONTENT)]}, disk=disk)
 
     def start(self, name: str, disk: Disk) -> Device:
-        return Device(name, identity(name), self.contract(name), disk, now=lambda: self.weather.now())
+        return Device(name, identity(name), self.contract(name, disk), disk, now=lambda: self.weather.now())
 
     def session(self) -> Session:
         study = MadeUp(self.terms, LAYOUTS)
-        return Session(self.weather, study, SERVER, self.store, patience=self.patience)
+        session = Session(self.weather, study, SERVER, self.store, patience=self.patience)
+        session.offer(CONTENT)
+        return session
 
     def to_the_end(self, steps: Callable[[Session], None]) -> None:
         """Begin again with the store as it is, an older one, or none, until nothing kills the server any more."""
@@ -96,6 +119,7 @@ class Run:
 
     def study(self, session: Session) -> None:
         assert session.sum(COUNTS) == expected(session.members()[COUNTS], COUNTS)
+        assert session.sum(NAMED) == [len(CONTENT) * one for one in expected(session.members()[NAMED], NAMED)]
         for e in E:
             product = np.asarray(session.product(GRAM, e)).reshape(-1).tolist()
             assert product == expected_product(session.members()[GRAM], e)
@@ -206,9 +230,39 @@ def closed_for_good() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def kept_nowhere() -> Iterator[None]:
+    """A device says that it has a content, and keeps none."""
+    with mock.patch.object(Disk, "put"):
+        yield
+
+
+@contextmanager
+def put_once() -> Iterator[None]:
+    """A server that has put a content once believes that it stays there."""
+    real, put = Known.lacks, set()
+
+    def lacks(known: Known, device: str, code: str) -> bool:
+        again = (id(known.store), device, code) in put
+        put.add((id(known.store), device, code))
+        return not again and real(known, device, code)
+
+    with mock.patch.object(Known, "lacks", lacks):
+        yield
+
+
 @pytest.mark.parametrize(
     "mutant",
-    [random_nonces, root_in_memory_only, each_request_counts, pinned_with_the_generation, no_retry, closed_for_good],
+    [
+        kept_nowhere,
+        put_once,
+        random_nonces,
+        root_in_memory_only,
+        each_request_counts,
+        pinned_with_the_generation,
+        no_retry,
+        closed_for_good,
+    ],
 )
 def test_schedules_find_a_rule_that_is_missing(mutant: Callable[[], object]) -> None:
     with mutant():

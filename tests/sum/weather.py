@@ -61,6 +61,14 @@ class Disk:
         self.kept.closed(generation, record)
         self._burn()
 
+    def put(self, content: bytes) -> None:
+        self._burn()
+        self.kept.put(content)
+        self._burn()
+
+    def content(self, digest: bytes) -> bytes | None:
+        return self.kept.content(digest)
+
 
 @dataclass(frozen=True)
 class Odds:
@@ -156,6 +164,8 @@ class Weather:
     def _dies(self, name: str) -> None:
         if self._happens(self._odds.set_back):
             self.disks[name].kept = copy.deepcopy(self._rng.choice(self._old[name]))
+        if self._rng.random() < 0.5:  # what servers have put is a cache
+            self.disks[name].kept._contents.clear()
         self._devices[name] = self._make(name, self.disks[name])
         self._down[name] = self._now + self._rng.choice([0.0, 1.0, 20.0])
 

@@ -31,6 +31,8 @@ CREATE TABLE IF NOT EXISTS questions (study BLOB, question BLOB, PRIMARY KEY (st
 CREATE TABLE IF NOT EXISTS generations (study BLOB PRIMARY KEY, number INTEGER, root BLOB, not_after INTEGER);
 CREATE TABLE IF NOT EXISTS closed (study BLOB, number INTEGER, argument BLOB, owners BLOB,
     PRIMARY KEY (study, number, argument));
+CREATE TABLE IF NOT EXISTS contents (place INTEGER PRIMARY KEY, study BLOB, digest BLOB, body BLOB,
+    UNIQUE (study, digest));
 """
 
 
@@ -151,6 +153,23 @@ class LedgerBase:
         with self.transaction() as base:
             found = _all(base, "SELECT argument, owners FROM closed WHERE study = ? ORDER BY number", (study,))
         return [(argument, tuple(msgspec.msgpack.decode(owners))) for argument, owners in found]
+
+    # -- contents that a server has put: a cache
+
+    def put(self, study: bytes, digest: bytes, content: bytes, most: int) -> None:
+        """Keep a content of a study, and of those before it the newest."""
+        with self.transaction() as base:
+            base.execute(
+                "INSERT OR IGNORE INTO contents (study, digest, body) VALUES (?, ?, ?)", (study, digest, content)
+            )
+            newest = "SELECT place FROM contents WHERE study = ? ORDER BY place DESC LIMIT ?"
+            base.execute(f"DELETE FROM contents WHERE study = ? AND place NOT IN ({newest})", (study, study, most))
+
+    def content(self, study: bytes, digest: bytes) -> bytes | None:
+        """What ``put`` has kept, if it is still there."""
+        with self.transaction() as base:
+            found = base.execute("SELECT body FROM contents WHERE study = ? AND digest = ?", (study, digest)).fetchone()
+        return None if found is None else bytes(found[0])
 
     def close(self) -> None:
         with self._lock:

@@ -16,8 +16,9 @@ from codedfl.crypto.sealed import Identity
 from codedfl.device.study_sums import StudySums
 from codedfl.errors import InvalidInput
 from codedfl.sum.device import Device
+from codedfl.sum.keys import digest
 from codedfl.sum.layout import Layout, Words
-from codedfl.sum.memory import Generation
+from codedfl.sum.memory import MOST_CONTENTS, Generation
 from codedfl.sum.terms import Terms
 from codedfl.sum.wire import Refused
 
@@ -91,6 +92,10 @@ class ApprovedStudy:
         """The disclosure groups that the request is for."""
         return self._sums.groups(ask)
 
+    def needs(self, ask: bytes) -> Collection[bytes]:
+        """Digests of the contents that the request needs."""
+        return self._sums.needs(ask)
+
     @cached_property
     def _rows(self) -> Snapshot:
         if self._read is None:
@@ -160,3 +165,11 @@ class LedgerMemory:
     def closed(self, generation: int, record: Sequence[tuple[bytes, Sequence[str]]]) -> None:
         """Keep whose rows were in which sum."""
         self._base.closed(self._study.digest(), generation, record)
+
+    def put(self, content: bytes) -> None:
+        """Keep a content: on Flower the next request meets another process."""
+        self._base.put(self._study.digest(), digest(content), content, MOST_CONTENTS)
+
+    def content(self, digest: bytes) -> bytes | None:
+        """What was put with this digest."""
+        return self._base.content(self._study.digest(), digest)

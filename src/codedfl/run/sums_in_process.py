@@ -59,6 +59,11 @@ class OneSum:
         del ask
         return ()
 
+    def needs(self, ask: bytes) -> Collection[bytes]:
+        """Nothing."""
+        del ask
+        return ()
+
     def words(self, ask: bytes) -> Words:
         """What this device adds up."""
         del ask

@@ -106,7 +106,11 @@ class Goal:
 
     def wanted(self, candidate: str) -> Sending | None:
         """Who is to be sent what next, to get it from this candidate; None if nothing can be done."""
-        return self.enrolling(candidate) if candidate not in self.known.enrolled else self.asked_of(candidate)
+        if candidate not in self.known.enrolled:
+            return self.enrolling(candidate)
+        if candidate in self.known.lacking:
+            return Sending(candidate, self.known.put_request(self.known.lacking[candidate]), wire.Kept)
+        return self.asked_of(candidate)
 
     def enrolling(self, device: str) -> Sending:
         return Sending(device, self.known.enrol_request(), wire.Nothing)
@@ -276,6 +280,10 @@ class Asking:
             self._is_free(device, reply.request)
             if reply.kind == "ok":
                 self._opened(device, reply, sent)
+            elif reply.kind == "missing" and self._known.lacks(device, reply.code):
+                # Sent again as soon as the content is there. A device that misses it for ever is asked again and again
+                # only as fast as the put is sent again.
+                self._sent[device, reply.request] = sent._replace(since=-_NEVER)
             elif reply.kind == "missing":
                 sent.goal.missing(device, reply.code)
             else:
@@ -294,6 +302,8 @@ class Asking:
         self._known.declined.pop(device, None)
         if isinstance(found, wire.Drawn):
             self._known.keep_drawn(device, found)
+        elif isinstance(found, wire.Kept):
+            self._known.lacking.pop(device, None)
         else:
             sent.goal.take(device, found)
 

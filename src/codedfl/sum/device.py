@@ -37,7 +37,7 @@ from codedfl.sum.keys import (
     upload_text,
 )
 from codedfl.sum.layout import Layout, Words
-from codedfl.sum.memory import Generation, InMemory, Memory
+from codedfl.sum.memory import MOST_CONTENT, Generation, InMemory, Memory
 from codedfl.sum.pad_sums import PadSum
 from codedfl.sum.pads import add_pads
 from codedfl.sum.signatures import check_signature
@@ -64,6 +64,12 @@ class Contract(Protocol):
 
     def groups(self, ask: bytes) -> Collection[int]:
         """The disclosure groups that are in this sum; empty where any union of groups may be."""
+
+    def needs(self, ask: bytes) -> Collection[bytes]:
+        """Digests of the contents that the others of these functions read: the device has them before it calls those.
+
+        They are found by digest where the device keeps them (``Memory.content``).
+        """
 
     def words(self, ask: bytes) -> Words:
         """What this device adds up over its frozen rows, noise included. The same ask always has the same words."""
@@ -145,7 +151,11 @@ class Device:
 
     def _plain(self, keys: GenerationKeys, common: wire.Common, own: wire.Wire) -> bytes:
         """What is sealed to the server."""
+        if isinstance(common, wire.AskCommon):
+            self._refuse_lacking(common.ask)
         match common, own:
+            case _, wire.PutOwn():
+                return self._keep_content(own)
             case wire.AnswerCommon(), wire.AnswerOwn():
                 return self._answer(keys, common, own)
             case wire.CertifyCommon(), wire.CertifyOwn():
@@ -228,6 +238,21 @@ class Device:
         if self._role is None:
             raise Refused("role", "this device holds no role in the study")
         return self._role
+
+    # -- contents that asks need
+
+    def _keep_content(self, own: wire.PutOwn) -> bytes:
+        if len(own.content) > MOST_CONTENT:
+            raise Refused("request", f"a content must have at most {MOST_CONTENT} bytes, got {len(own.content)}")
+        # Invariant: kept by its digest, which an ask names: whatever else a server puts is read by nobody.
+        self._memory.put(own.content)
+        return wire.encode(wire.Kept())
+
+    def _refuse_lacking(self, ask: bytes) -> None:
+        # A cache may be gone: the server is told what to put again, one after the other, and the reply is the same.
+        for one in sorted(self._contract.needs(ask)):
+            if self._memory.content(one) is None:
+                raise wire.Missing(one.hex(), "what an ask needs must be put here first")
 
     # -- uploading a statistic
 

@@ -61,6 +61,7 @@ class Known:
     excluded: devices whose replies were wrong. declined: the code that a device gave last for not taking part.
     contradicted: role and device of late replies that were not what had been used.
     lists: devices that have replied for a list, by its digest, so that it need not be sent again.
+    contents: what asks need, by its digest. lacking: which of them a device says that it lacks.
     """
 
     terms: Terms
@@ -77,6 +78,8 @@ class Known:
     latency: dict[str, float] = field(default_factory=dict)
     lists: set[tuple[str, bytes]] = field(default_factory=set)
     contradicted: list[tuple[int, str]] = field(default_factory=list)
+    contents: dict[bytes, bytes] = field(default_factory=dict)
+    lacking: dict[str, bytes] = field(default_factory=dict)
     _renewed_for: set[str] = field(default_factory=set)
     _bad_drawers: set[str] = field(default_factory=set)
     _signed: dict[bytes, bytes] = field(default_factory=dict)
@@ -111,7 +114,7 @@ class Known:
         """What belongs to one generation only; closed, its key is deleted too, and nothing that was sealed opens."""
         self.store.clear("enrolment", "drawn", "list", "upload", "answer", "matrix")
         self.enrolled, self.drawn = {}, {}
-        self._signed, self._shared, self._bad_drawers, self.lists = {}, {}, set(), set()
+        self._signed, self._shared, self._bad_drawers, self.lists, self.lacking = {}, {}, set(), set(), {}
 
     def end(self) -> None:
         """The generation is over: whatever is asked next begins another one."""
@@ -225,6 +228,17 @@ class Known:
         if place not in self._signed:
             self._signed[place] = signed_request(self.identity, kind, text)
         return wire.encode(wire.Request(kind, text, wire.encode(own), self._signed[place]))
+
+    def lacks(self, device: str, code: str) -> bool:
+        """Whether a device misses a content that can be put there; it is, before the device is asked anything else."""
+        found = next((one for one in self.contents if one.hex() == code), None)
+        if found is not None:
+            self.lacking[device] = found
+        return found is not None
+
+    def put_request(self, content: bytes) -> bytes:
+        """``content``: its digest."""
+        return self.request("put", wire.Common(*self.ids), wire.PutOwn(self.contents[content]))
 
     def enrol_request(self) -> bytes:
         return self.request("enrol", wire.EnrolCommon(*self.ids, self.not_after), wire.Nothing())

@@ -82,6 +82,19 @@ class Layout:
                 return cls(bits, 1, length, limit, certified=certified)
         return cls(64, 2, length, limit, certified=certified)
 
+    @classmethod
+    def of_uniform_words(cls, length: int) -> Layout:
+        """Certified sums of words of 64 bits that may be anything, such as random ones: modulo 2^64, none refused.
+
+        >>> from codedfl.sum.layout import Layout
+        >>> layout = Layout.of_uniform_words(1)
+        >>> words = layout.words_of([(1 << 64) - 1])
+        >>> layout.numbers_of(words), layout.numbers_of(words + words)
+        ([-1], [-2])
+        """
+        # Invariant: the limit is the largest size of a number of 64 bits, so no sum is ever beyond it.
+        return cls(64, 1, length, 1 << 63, certified=True)
+
     # -- how many words, and where
 
     @property

@@ -1,4 +1,7 @@
-"""What a device must not forget, and nothing else: root of the generation, budgets, digests of what was uploaded."""
+"""What a device must not forget: root of the generation, budgets, digests of what was uploaded.
+
+Contents that a server has put stand beside it, for processes that live for one request; they may be lost.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from codedfl.sum.keys import digest
 from codedfl.sum.wire import Refused
+
+MOST_CONTENT = 4 << 20  # bytes of one
+MOST_CONTENTS = 8  # of a study; the oldest make room
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,12 @@ class Memory(Protocol):
     def closed(self, generation: int, record: Sequence[tuple[bytes, Sequence[str]]]) -> None:
         """Keep who was in which sum; what was kept of this generation before stays."""
 
+    def put(self, content: bytes) -> None:
+        """Keep a content by its SHA-256, in the place of the oldest of ``MOST_CONTENTS``."""
+
+    def content(self, digest: bytes) -> bytes | None:
+        """What was put with this SHA-256, as long as it is kept."""
+
 
 class InMemory:
     """A ``Memory`` that lasts as long as the process: for rehearsals, estimators and tests.
@@ -48,6 +61,7 @@ class InMemory:
         self._pinned: dict[bytes, bytes] = {}
         self._questions: set[bytes] = set()
         self._arguments, self._directions = arguments, directions
+        self._contents: dict[bytes, bytes] = {}
         self.records: dict[int, Mapping[bytes, Sequence[str]]] = {}
 
     def generation(self) -> Generation | None:
@@ -74,3 +88,12 @@ class InMemory:
 
     def closed(self, generation: int, record: Sequence[tuple[bytes, Sequence[str]]]) -> None:
         self.records.setdefault(generation, dict(record))
+
+    def put(self, content: bytes) -> None:
+        self._contents[digest(content)] = content
+        # Invariant: whoever puts a million contents fills no memory; what an ask needs is put again when it is missed.
+        while len(self._contents) > MOST_CONTENTS:
+            del self._contents[next(iter(self._contents))]
+
+    def content(self, digest: bytes) -> bytes | None:
+        return self._contents.get(digest)

@@ -185,6 +185,15 @@ class Session:
         known.end()
         self._asking.forget()
 
+    def offer(self, content: bytes) -> bytes:
+        """What asks need that name its digest, which is returned: put on devices when they miss it.
+
+        A session that is begun again is offered it again, before the first such ask.
+        """
+        found = digest(content)
+        self._known.contents[found] = content
+        return found
+
     def prepare(self, *asks: bytes, seconds: float = 0.0) -> None:
         """Have keys drawn and uploads made of sums that will be asked for, such as X'X, before anybody waits for them.
 

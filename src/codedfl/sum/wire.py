@@ -7,6 +7,7 @@ the message is refused before anything else is done with it.
 |---|---|---|---|
 | enrol | study, generation, server, not_after | | the enrolment, which is in every reply |
 | draw | study, generation, server | members | a role key, signed, and its secret half sealed to each member |
+| put | study, generation, server | content | nothing: it is kept, for asks that need it |
 | upload | ..., ask | role_keys | the statistic under pads |
 | answer | ..., ask, list, e | role_key, sealed, rows, entries | the sum of the pads of a role, or its product with e |
 | certify | ..., ask, list | entries, uploads, sums | the total, signed by a device that computed it |
@@ -163,6 +164,12 @@ class DrawOwn(Wire, frozen=True):
     members: tuple[Enrolment, ...]
 
 
+class PutOwn(Wire, frozen=True):
+    """``content``: what an ask needs that names its digest; at most ``memory.MOST_CONTENT`` bytes."""
+
+    content: bytes
+
+
 class UploadOwn(Wire, frozen=True):
     """``role_keys``: one for each role, in order."""
 
@@ -189,6 +196,7 @@ class CertifyOwn(Wire, frozen=True):
 KINDS: dict[str, tuple[type[Common], type[Wire]]] = {
     "enrol": (EnrolCommon, Nothing),
     "draw": (Common, DrawOwn),
+    "put": (Common, PutOwn),
     "upload": (AskCommon, UploadOwn),
     "answer": (AnswerCommon, AnswerOwn),
     "certify": (CertifyCommon, CertifyOwn),
@@ -218,6 +226,10 @@ class Drawn(Wire, frozen=True):
     public: Key
     signature: Signature
     sealed: dict[Name, SealedKey]
+
+
+class Kept(Wire, frozen=True):
+    """No fields: the content is there."""
 
 
 class Uploaded(Wire, frozen=True):

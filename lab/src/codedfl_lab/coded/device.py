@@ -72,6 +72,10 @@ class _Outside:
     def groups(self, ask: bytes) -> Collection[int]:
         return self.study.groups(ask)
 
+    def needs(self, ask: bytes) -> Collection[bytes]:
+        del ask
+        return ()
+
     def words(self, ask: bytes) -> Words:
         del ask
         raise Refused("request", "a coded study must be asked by its own requests")

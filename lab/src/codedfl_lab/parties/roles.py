@@ -37,6 +37,10 @@ class RoleStudy:
         del ask
         return ()
 
+    def needs(self, ask: bytes) -> Collection[bytes]:
+        del ask
+        return ()
+
     def words(self, ask: bytes) -> Words:
         assert ask == ASK and self.make is not None
         return self.form.words_of(*self.make())
