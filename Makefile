@@ -15,7 +15,13 @@ $(VENV)/.installed: pyproject.toml lab/pyproject.toml constraints.txt src/codedf
 	--editable '.[test]' --editable lab
 	touch $@
 
-run: $(VENV)/.installed
+# Who only wants to see it run waits for no tools of tests.
+$(VENV)/.runs: pyproject.toml lab/pyproject.toml constraints.txt src/codedfl/version.py
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . --editable lab
+	touch $@
+
+run: $(or $(wildcard $(VENV)/.installed),$(VENV)/.runs)
 	$(BIN)/codedfl demo
 
 # Three workers on two cores: the deployment test, which starts first, waits for its programs most of the time.

@@ -32,7 +32,7 @@ def test_it_runs_both_protocols_and_fits_a_screen(tmp_path: Any, run: Run):
     assert 20 <= len(lines) <= 40
     assert max(map(len, lines)) <= 80 + len(str(tmp_path))  # the last sentence has a path
     said = " ".join(result.stdout.split())
-    assert said.count("all 3000 numbers of its model equal the centralised fit, bit for bit") == 2
+    assert said.count("all 3000 numbers of the model are the centralised fit's, bit for bit") == 2
     assert "an epoch ends with the first 7 of 10 answers" in said
     for who in ("Conventional FL takes", "The paper's scheme, coded-padded", "Ours, role-keys", "The fair rival"):
         assert who in said

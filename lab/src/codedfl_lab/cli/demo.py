@@ -87,7 +87,7 @@ class Ran:
     def verdict(self) -> str:
         if self.differ:
             return f"{self.differ} of {self.numbers} numbers of its model DIFFER from the centralised fit"
-        return f"all {self.numbers} numbers of its model equal the centralised fit, bit for bit"
+        return f"all {self.numbers} numbers of the model are the centralised fit's, bit for bit"
 
     def to_json(self) -> dict[str, Any]:
         scheme, finished = self.protocol.scheme, self.finished
