@@ -1,8 +1,8 @@
 """A scheme of the laboratory on this machine: a broker with TLS, a server and six devices, each a process of its own.
 
 ``make fleet SCHEME=coded-padded`` runs it (coded-keys, role-keys). One device replies late, and as many as the scheme
-can do without (alpha - 1) are killed for good in the fourth epoch. Nobody waits for the late one before that; then it is
-one of the D - alpha + 1 that are left. The model is compared bit for bit with the one of one process, and with the
+can do without (alpha - 1) are killed for good in the fourth epoch. Nobody waits for the late one before that; then it
+is one of the D - alpha + 1 that are left. The model is compared bit for bit with the one of one process, and with the
 centralised fit; the command ends with 1 where one of these fails. Everything it starts, it stops.
 """
 

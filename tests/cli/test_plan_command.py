@@ -5,8 +5,11 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from command_runner import Run
+from typer.testing import CliRunner
 
+from codedfl.cli.app import app
 from codedfl_lab.cli.plan import train_options
 from codedfl_lab.comparing.names import solver_name
 from codedfl_lab.fleet.fleet import Fleet
@@ -28,6 +31,34 @@ def test_it_recommends_and_train_follows(run: Run):
     assert (followed["scheme"], followed["solver"]) == (best["scheme"], best["solver"])
     assert all(followed[name] == best[name] for name in ("alpha", "z", "blocks", "reserve", "narrow") if name in best)
     assert result.stdout.splitlines()[-1] == f"codedfl train {' '.join(outcome['train'])}"
+
+
+def test_it_fits_a_screen_and_all_plans_are_an_option(monkeypatch: pytest.MonkeyPatch):
+    asked = ("plan", "digits", "--fleet", "paper", *SMALL, "--colluders", 1, "--json", "plan.json")
+    monkeypatch.setenv("COLUMNS", "80")
+    narrow = CliRunner()
+
+    def lines(*more: str) -> list[str]:
+        return narrow.invoke(app, [*map(str, asked), *more], catch_exceptions=False).stdout.splitlines()
+
+    shown = lines()
+    *screen, command = shown
+    assert len(shown) <= 40 and max(map(len, screen)) <= 80
+    assert command.startswith("codedfl train digits ")
+    outcome = json.loads(Path("plan.json").read_text())
+    best, facts = outcome["best"], [line.split() for line in screen if line.startswith("  ")]
+    heads = ["choice", "time", "cost", "leaks", "fails", "beside"]
+    assert [fact[0] for fact in facts if fact[0] in heads] == heads
+    assert f"{best['scheme']}, z = {best['z']}" in screen[1]
+    tried = len(outcome["plans"]) + len(outcome["left_out"])
+    assert f"{tried} plans were tried; --all shows them." in " ".join(screen)
+    rows = screen[screen.index(next(line for line in screen if set(line) == {"─"})) + 1 :]
+    labels = {one["scheme"]: one["label"].split(",")[0] for one in (*outcome["plans"], *outcome["left_out"])}
+    for scheme, label in labels.items():
+        assert [row for row in rows if row.startswith(label)], scheme
+    assert "Left out by a limit: " in " ".join(screen)
+    every = lines("--all")
+    assert every[-len(shown) :] == shown and len(every) > 60
 
 
 def test_the_command_of_a_plan_can_be_pasted(run: Run):

@@ -22,9 +22,9 @@ from codedfl_lab.comparing.timed_scheme import TimedScheme
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.costs.times import Conditions, Grouping
 from codedfl_lab.fleet.latency import SharingConvention
-from codedfl_lab.planning.planner import Limits, Search
+from codedfl_lab.planning.planner import Limits, Planning, Search
 from codedfl_lab.planning.planner import plan as search
-from codedfl_lab.report.plan_table import left_out_table, plan_table
+from codedfl_lab.report.plan_table import choice_facts, left_out_table, plan_table, schemes_table, tie_words
 
 in_limits = partial(typer.Option, rich_help_panel="Limits")
 CHUNK_BITS = 12_000.0
@@ -77,6 +77,7 @@ def make_plan(
     honest: Annotated[
         int | None, in_limits(metavar="N", help="With --epsilon: devices assumed to add their noise.")
     ] = None,
+    every: Annotated[bool, typer.Option("--all", help="First two tables of all plans that were tried.")] = False,
     draws: Annotated[int, typer.Option(min=1, metavar="N", help="Latencies drawn for each plan.")] = 100,
     seed: options.Seed = 0,
     json: common.Json = None,
@@ -86,8 +87,8 @@ def make_plan(
     DATA is digits, digits-shifted, mnist, fashion-mnist, or a .npz, .csv or .parquet file; a study file is none, and is
     tried by codedfl study rehearse --fleet.
 
-    Trains once per solver to learn how many epochs the target takes, then draws latencies on the fleet. Prints what
-    each plan costs a device and what leaks to whom, and ends with the `codedfl train` that follows the best one.
+    Trains once per solver to learn how many epochs the target takes, then draws latencies on the fleet. Prints the
+    choice on one screen: its time, what it costs a device, what leaks to whom, and the `codedfl train` that follows it.
     """
     screen = Screen(json)
     budget = Budget.asked(epsilon, None, honest, None)
@@ -113,16 +114,15 @@ def make_plan(
             Search(regularisation=chosen.regularisation, draws=draws, seed=seed, budget=budget),
             lambda what, part: bar.update(task, description=what, completed=1 + part),
         )
-    title = f"{dataset.name} on the fleet {chosen.fleet.name!r}"
-    score = score_name(dataset.task)
-    screen.show(plan_table(planning, title=title, score_name=score))
-    left_out = left_out_table(planning)
-    if left_out is not None:
-        screen.say()
-        screen.show(left_out)
-    screen.say()
+    title, score = f"{dataset.name} on the fleet {chosen.fleet.name!r}", score_name(dataset.task)
+    if every:
+        _show_every(screen, planning, title, score)
     best = planning.best
-    screen.sentence(planning.why())
+    screen.say(f"{title}, {chosen.fleet.n_devices} devices, in simulated time:")
+    screen.facts(choice_facts(planning, score))
+    screen.say()
+    screen.show(schemes_table(planning))
+    screen.sentence(f"{len(planning.everything)} plans were tried; --all shows them.{tie_words(planning)}")
     words = [data, *options_given(click.get_current_context()), *train_options(best)]
     screen.say()
     screen.say(shlex.join(["codedfl", "train", *words]))
@@ -142,6 +142,15 @@ def make_plan(
             **({} if budget is None else {**asdict(budget), "noisy_scores": planning.noisy_scores}),
         }
     )
+
+
+def _show_every(screen: Screen, planning: Planning, title: str, score: str) -> None:
+    screen.show(plan_table(planning, title=title, score_name=score))
+    left_out = left_out_table(planning)
+    if left_out is not None:
+        screen.say()
+        screen.show(left_out)
+    screen.say()
 
 
 def options_given(context: click.Context) -> list[str]:

@@ -145,40 +145,46 @@ class Planning:
     def why(self) -> str:
         """In words: the recommended plan, and conventional FL beside it, as in the paper and with its best solver."""
         best = self.best
-        sentence = (
-            f"{full_name(best)} takes {best.seconds_mean:.4g} s: {best.sharing_seconds:.3g} s before training, then"
-            f" {_epochs(best)} of {best.epoch_seconds:.3g} s. Once training has begun, any {best.failures_survived}"
-            " of the devices may fail."
+        return " ".join(
+            [
+                f"{full_name(best)} takes {best.seconds_mean:.4g} s: {best.sharing_seconds:.3g} s before training, then"
+                f" {epochs_words(best)} of {best.epoch_seconds:.3g} s. Once training has begun, any"
+                f" {best.failures_survived} of the devices may fail.",
+                *self.beside(),
+            ]
         )
-        sentence += self._why_not_the_fastest()
+
+    def beside(self) -> list[str]:
+        """What stands beside the recommended plan, a sentence each."""
+        best, found = self.best, self._why_not_the_fastest()
         for name, words in ((Conventional.name, ""), (ConventionalFullBatch.name, " on full batches")):
             rival = self.rival(name)
             if rival is None:
                 continue
             ratio, solver = rival.seconds_mean / best.seconds_mean, solver_name(rival.solver)
-            sentence += (
-                f" Conventional FL{words}{solver and f' with {solver}'} needs {rival.seconds_mean:.4g} s"
-                f" ({_epochs(rival)} of {rival.epoch_seconds:.3g} s, waiting for the slowest), {ratio:.3g} times as"
-                f" long, and shows the server {rival.server_sees}."
+            found.append(
+                f"Conventional FL{words}{solver and f' with {solver}'} needs {rival.seconds_mean:.4g} s"
+                f" ({epochs_words(rival)} of {rival.epoch_seconds:.3g} s, waiting for the slowest), {ratio:.3g} times"
+                f" as long, and shows the server {rival.server_sees}."
             )
         open_ = next((made for made in self.everything if not made.is_private), None)
         if open_ is not None and open_.seconds_mean < best.seconds_mean:
-            sentence += (
-                " Coding does not pay on this fleet in time: it buys that the server sees no single device."
+            found.append(
+                "Coding does not pay on this fleet in time: it buys that the server sees no single device."
                 f" {full_name(open_)} is faster ({open_.seconds_mean:.4g} s) and is not chosen, because codedfl runs"
                 " only schemes whose server sees no single device: any other framework does that."
             )
-        return sentence
+        return found
 
-    def _why_not_the_fastest(self) -> str:
+    def _why_not_the_fastest(self) -> list[str]:
         best, fastest = self.best, self.fastest
         if fastest is None or fastest is best:
-            return ""
-        return (
-            f" {full_name(fastest)} is as fast within the noise of the draws ({fastest.seconds_mean:.4g} s), and there"
+            return []
+        return [
+            f"{full_name(fastest)} is as fast within the noise of the draws ({fastest.seconds_mean:.4g} s), and there"
             f" one colluder exposes {fastest.exposed_by_one} devices, two {fastest.exposed_by_two}; here"
             f" {best.exposed_by_one} and {best.exposed_by_two}."
-        )
+        ]
 
 
 def _exposing(made: TimedScheme) -> tuple[float, ...]:
@@ -191,7 +197,8 @@ def _mean(made: TimedScheme) -> float:
     return made.seconds_mean
 
 
-def _epochs(made: TimedScheme) -> str:
+def epochs_words(made: TimedScheme) -> str:
+    """Such as "7 epochs"."""
     return f"{made.epochs} epoch{'s' * (made.epochs != 1)}"
 
 

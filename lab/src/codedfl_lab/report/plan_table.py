@@ -1,7 +1,7 @@
-"""Plans as tables for the terminal: ranked, with their price and what leaks to whom; and what was left out, and why.
+"""A plan on one screen: the choice, its time, its cost, what leaks, and what else there was. Every plan as tables.
 
-A row has two lines, as its heading has: the time and its spread, bytes up and down, work and memory. That makes ten
-facts fit 80 characters.
+In the tables of every plan a row has two lines, as its heading has: the time and its spread, bytes up and down, work
+and memory. That makes ten facts fit 80 characters.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from rich.text import Text
 from codedfl.report.text import number, score, terminal_table
 from codedfl_lab.comparing.names import full_name, name_and_variant
 from codedfl_lab.comparing.timed_scheme import TimedScheme
-from codedfl_lab.planning.planner import Planning
-from codedfl_lab.report.rows import amount, span, target_text
+from codedfl_lab.planning.planner import Planning, epochs_words
+from codedfl_lab.report.rows import NOTHING, amount, span, target_text
 
 FURTHER = 4  # more variants of alpha and groups below the best of each scheme and solver
 ABOUT = (
@@ -25,9 +25,10 @@ ABOUT = (
     " Of Gram: how many directions of the total Gram matrix the server learns. Exposed: how many other devices'"
     " data the server learns alone, with one colluding device, and with two."
 )
+EXPOSED, NOISE = "exposed\nby 0/1/2", "with\nnoise"
 _STACKS: list[tuple[str, ...]] = [
     *(("plan", "variant"), ("mean, s", "p5–p95"), ("bytes up", "and down"), ("MACs", "memory"), ("late", "fail")),
-    *(("server sees", "of Gram"), ("exposed\nby 0/1/2",)),
+    *(("server sees", "of Gram"), (EXPOSED,)),
 ]
 SEES = {
     "the total only": "total only",
@@ -35,6 +36,55 @@ SEES = {
     "each device's gradient": "each device",
     "each device's parity rows and gradient": "each device",
 }
+
+
+def choice_facts(planning: Planning, score_name: str) -> list[tuple[str, str]]:
+    """The recommended plan, a line or two for each question that is asked of it."""
+    best = planning.best
+    facts = plan_facts(best, planning, score_name)
+    noise = {"noise": f"with it the model scores {facts[NOISE]}"} if facts.get(NOISE, NOTHING) != NOTHING else {}
+    return [
+        ("choice", full_name(best)),
+        (
+            "time",
+            f"{facts['mean, s']} s ({facts['p5–p95']}) to {target_text(planning.target, score_name)}:"
+            f" {number(best.sharing_seconds)} s before training, then {epochs_words(best)} of"
+            f" {number(best.epoch_seconds)} s",
+        ),
+        (
+            "cost",
+            f"each device sends {facts['bytes up']}, gets {facts['and down']}, multiplies {facts['MACs']} times and"
+            f" needs {facts['memory']} of memory",
+        ),
+        (
+            "leaks",
+            f"the server sees {best.server_sees} and {facts['of Gram']} directions of X'X; alone it knows the data of"
+            f" {best.exposed_to_server} devices, with one colluder of {best.exposed_by_one} others, with two of"
+            f" {best.exposed_by_two}",
+        ),
+        ("fails", f"{best.stragglers} late devices are not waited for; any {best.failures_survived} may fail for good"),
+        *noise.items(),
+        *(("beside it" if place == 0 else "", said) for place, said in enumerate(planning.beside())),
+    ]
+
+
+def schemes_table(planning: Planning) -> Table:
+    """The fastest plan of each scheme, one line each, also of those that a limit leaves out."""
+    out = {id(made): why[0] for made, why in planning.left_out}
+    fastest: dict[str, TimedScheme] = {}
+    for made in planning.everything:
+        fastest.setdefault(made.scheme, made)
+    reasons = [f"{made.scheme} ({out[id(made)]})" for made in fastest.values() if id(made) in out]
+    left_out = f" Left out by a limit: {', '.join(reasons)}." if reasons else ""
+    table = terminal_table("", f"Exposed: to the server alone, with one colluder, with two.{left_out}")
+    table.add_column("fastest of each scheme", overflow="fold")
+    for head in ("s", "sends", "late", "fail", "exposed"):
+        table.add_column(head, justify="left" if head == "exposed" else "right", no_wrap=True)
+    for made in fastest.values():
+        facts = plan_facts(made, planning, "")
+        cells = (full_name(made), *(facts[head] for head in ("mean, s", "bytes up", "late", "fail", EXPOSED)))
+        table.add_row(*map(Text, cells), style="bold" if made is planning.recommended else None)
+    return table
 
 
 def plan_table(planning: Planning, *, title: str = "", score_name: str = "accuracy", further: int = FURTHER) -> Table:
@@ -47,7 +97,7 @@ def plan_table(planning: Planning, *, title: str = "", score_name: str = "accura
         f"{title}: {goal}" if title else goal.capitalize(),
         ABOUT + tie_words(planning),
     )
-    stacks = [*_STACKS, ("with\nnoise",)] if planning.noisy_scores else _STACKS
+    stacks = [*_STACKS, (NOISE,)] if planning.noisy_scores else _STACKS
     for place, stack in enumerate(stacks):
         side: JustifyMethod = "left" if place in (0, 5) else "right"
         table.add_column("\n".join(stack), justify=side, no_wrap=place > 0, min_width=15 if place == 0 else None)
@@ -82,8 +132,8 @@ def plan_facts(made: TimedScheme, planning: Planning, score_name: str) -> dict[s
         "fail": str(made.failures_survived),
         "server sees": SEES.get(made.server_sees, made.server_sees),
         "of Gram": f"{made.gram_directions} of {made.n_features}",
-        "exposed\nby 0/1/2": f"{made.exposed_to_server}/{made.exposed_by_one}/{made.exposed_by_two}",
-        **({"with\nnoise": "–" if noisy is None else score(noisy, score_name)} if planning.noisy_scores else {}),
+        EXPOSED: f"{made.exposed_to_server}/{made.exposed_by_one}/{made.exposed_by_two}",
+        **({NOISE: NOTHING if noisy is None else score(noisy, score_name)} if planning.noisy_scores else {}),
     }
 
 
