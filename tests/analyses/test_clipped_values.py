@@ -79,8 +79,8 @@ def test_more_clipped_values_than_allowed_stop_inference_and_are_told_with_every
     age, cost = found.models
     assert age.inference is not None and (cost.inference, cost.no_inference) == (None, message)
     assert findings_json(study, found)["clipped"] == {"rows": 400, "values": {"cost": 8}}
-    total, merged, clipped = read_total(study, total_json(study, found))
-    assert refit(study, total, merged).unless_clipped(study, clipped).no_inference == message
+    kept = read_total(study, total_json(study, found, ["a", "b", "c"]))
+    assert refit(study, kept.total, kept.merged).unless_clipped(study, kept.clipped).no_inference == message
     allowed = replace(study, most_clipped=0.02)
     found = conducted(allowed, dealt(allowed, as_raw_table(values)))
     assert found.inference is not None and found.clipped == Clipping(400, {"cost": 8})

@@ -83,8 +83,8 @@ def test_rare_levels_are_merged_and_the_model_takes_raw_tables():
     assert (rare_too.columns, rare_too.inference) == (("ward",), None)
     assert isinstance(age.score, NumberScore)
     kept = json.loads(json.dumps(found.to_dict()))
-    total, merged_so, clipped = read_total(study(), total_json(study(), found))
-    again = refit(study(), total, merged_so).unless_clipped(study(), clipped)
+    total = read_total(study(), total_json(study(), found, ["a", "b", "c"]))
+    again = refit(study(), total.total, total.merged).unless_clipped(study(), total.clipped)
     assert again.model.theta.tobytes() == found.model.theta.tobytes()
     assert again.inference.to_dicts() == kept["inference"]["coefficients"]
     assert kept["score"]["rows"] == found.score.rows

@@ -162,9 +162,16 @@ def test_totals_that_a_study_wrote(tmp_path: Path):
     study = parse_study(STUDY.decode())
     content = {
         "digest": study.digest().hex(),
+        "meaning": "0a" * 32,
         "merged": [[], [0]],
-        "gram": ["1", "-2", str(2**90)],
-        "clipped": {"rows": 9, "values": {"age": 3}},
+        "parts": [
+            {
+                "digest": study.digest().hex(),
+                "owners": ["a", "b", "c"],
+                "gram": ["1", "-2", str(2**90)],
+                "clipped": {"rows": 9, "values": {"age": 3}},
+            }
+        ],
     }
 
     def load(path: Path) -> object:

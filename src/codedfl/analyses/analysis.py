@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from codedfl.analyses.cells import CellCounts
+from codedfl.analyses.cells import CellCounts, Clipping
+from codedfl.analyses.kept import NOTHING_KEPT, Kept, sum_of_clipping
 from codedfl.analyses.linear import LinearTotal
 from codedfl.contract.merging import Merged, merged_study
 from codedfl.contract.study import Study, StudyModel
@@ -29,6 +30,7 @@ class Totals:
     study: as it was approved.
     cells, gram: the integers of these totals.
     merged: what was merged after the first.
+    before: a total of others that was kept; it is in ``gram``, and in nothing else.
     asked: the points that were asked for so far.
     times_told: the times at which intervals of each survival model end that was made so far.
 
@@ -41,6 +43,7 @@ class Totals:
     cells: Sequence[int]
     merged: Merged
     gram: Sequence[int]
+    before: Kept = NOTHING_KEPT
     asked: list[Floats] = field(default_factory=list)
     times_told: list[Floats] = field(default_factory=list)
 
@@ -53,6 +56,11 @@ class Totals:
     def counts(self) -> CellCounts:
         """The first total by name, of the study as it was approved."""
         return CellCounts(self.study, self.cells)
+
+    @property
+    def clipped(self) -> Clipping:
+        """Of all rows that are in ``gram``."""
+        return sum_of_clipping((self.before.clipped, self.counts.clipped))
 
     def linear(self, columns: Sequence[str] | None = None) -> LinearTotal:
         """The Gram matrix of some columns of the table; those that were merged away are left out."""

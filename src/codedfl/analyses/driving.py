@@ -6,14 +6,12 @@ give to ``drive``, and in nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from dataclasses import asdict
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar
 
-from codedfl.analyses.cells import Clipping
+from codedfl.analyses.kept import NOTHING_KEPT, Kept
 from codedfl.analyses.left_out import terms_left_out
 from codedfl.analyses.study_analysis import Answer, StudyFindings, conduct
-from codedfl.contract.merging import Merged
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import Ask
@@ -23,8 +21,8 @@ TOTAL_FILE = "total.json"
 Found = TypeVar("Found")
 
 
-def drive(study: Study, answer: Callable[[Ask], Answer]) -> StudyFindings:
-    """Answer what the study asks for, one total after the other.
+def drive(study: Study, answer: Callable[[Ask], Answer], before: Kept = NOTHING_KEPT) -> StudyFindings:
+    """Answer what the study asks for, one total after the other; ``before`` is a total of others that it is added to.
 
     Examples
     --------
@@ -40,10 +38,11 @@ def drive(study: Study, answer: Callable[[Ask], Answer]) -> StudyFindings:
     >>> found = drive(study, lambda ask: totals[ask.statistic])
     >>> found.rows
     30
-    >>> read_total(study, total_json(study, found))
-    ([30, 0, 0, 2000, 2000, 2000], (), Clipping(rows=30, values={}))
+    >>> kept = read_total(study, total_json(study, found, ["a", "b", "c"]))
+    >>> kept.total, kept.owners
+    ([30, 0, 0, 2000, 2000, 2000], ('a', 'b', 'c'))
     """
-    return driven(conduct(study), answer)
+    return driven(conduct(study, before), answer)
 
 
 def driven(analysis: Generator[Ask, Any, Found], answer: Callable[[Ask], Answer]) -> Found:
@@ -79,33 +78,29 @@ def findings_json(study: Study, findings: StudyFindings) -> JsonObject:
     }
 
 
-def total_json(study: Study, findings: StudyFindings) -> JsonObject:
-    """The total that further linear analyses are made of, with no owner asked again (``refit``).
+def total_json(study: Study, findings: StudyFindings, owners: Sequence[str]) -> JsonObject:
+    """The total that further linear analyses are made of, with no owner asked again (``refit``), part by part.
+
+    owners: whose rows the study has summed.
 
     Examples
     --------
     See ``drive``.
     """
-    numbers = [str(one) for one in findings.total]  # beyond what JSON's readers take for whole numbers
-    merged = [list(one) for one in findings.merged]
-    return {"digest": study.digest().hex(), "merged": merged, "gram": numbers, "clipped": asdict(findings.clipped)}
+    kept = findings.before.with_study(study, owners, findings.total, findings.clipped, findings.merged)
+    return {"digest": study.digest().hex(), **kept.to_dict()}
 
 
-def read_total(study: Study, content: Any) -> tuple[list[int], Merged, Clipping]:
-    """What ``total_json`` made: the integers, what was merged and clipped; those of another study are refused.
+def read_total(study: Study, content: Any) -> Kept:
+    """What ``total_json`` made, of this study as the last one; that of another is refused.
 
     Examples
     --------
     See ``drive``.
     """
-    try:
-        if content["digest"] != study.digest().hex():
-            raise InvalidInput(
-                f"the total must be of this study, {study.digest().hex()[:16]}, got one of {content['digest'][:16]}"
-            )
-        merged = tuple(tuple(map(int, one)) for one in content["merged"])
-        return [int(one) for one in content["gram"]], merged, Clipping.from_dict(content["clipped"])
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        if isinstance(error, InvalidInput):
-            raise
-        raise InvalidInput(f"the total must be a file that a study wrote, got {error!r:.80}") from None
+    kept = Kept.read(content)
+    if content.get("digest") != study.digest().hex():
+        raise InvalidInput(
+            f"the total must be of this study, {study.digest().hex()[:16]}, got one of {content.get('digest')!r:.18}"
+        )
+    return kept

@@ -13,6 +13,7 @@ from codedfl import analyses
 from codedfl.analyses.analysis import Finding, Totals, analyse, register_analysis
 from codedfl.analyses.cells import Clipping, merge_rare, no_score
 from codedfl.analyses.inference import Inference
+from codedfl.analyses.kept import NOTHING_KEPT, Kept
 from codedfl.analyses.kernel import conduct_kernel
 from codedfl.analyses.linear import by_level_of
 from codedfl.analyses.scoring import NumberScore, Score, ask_score
@@ -116,6 +117,8 @@ class StudyFindings:
     clipped: how many values lay beyond the ranges.
     unmarked: columns with gaps of which the mark was dropped.
     left_out: rows that complete cases, or a target, left out for gaps; "few" where that is a small count.
+    before: the total of others to which this study has added; rows, model, clipped values and ``total`` are over both,
+        the score is over rows of those who came later.
 
     Examples
     --------
@@ -134,6 +137,7 @@ class StudyFindings:
     clipped: Clipping = Clipping()  # noqa: RUF009 - frozen
     unmarked: tuple[str, ...] = ()
     left_out: int | str = 0
+    before: Kept = NOTHING_KEPT
 
     def to_dict(self) -> JsonObject:
         """For JSON, without counts that people are not shown; model and total have files of their own."""
@@ -150,8 +154,10 @@ class StudyFindings:
         }
 
 
-def conduct(study: Study) -> Generator[Ask, Any, StudyFindings]:
+def conduct(study: Study, before: Kept = NOTHING_KEPT) -> Generator[Ask, Any, StudyFindings]:
     """Ask for the totals of a study, one after the other, and end in what they say.
+
+    before: a total of others to which these are added (``Kept.check``); what is rare is judged without it.
 
     Examples
     --------
@@ -180,8 +186,8 @@ def conduct(study: Study) -> Generator[Ask, Any, StudyFindings]:
     merged = merge_rare(study, cells)
     if study.takes_whole_rows:  # such features have no columns of their own that could pick out people
         merged = ()
-    totals = Totals(study, cells, merged, ())
-    seen = (totals.counts.clipped, totals.counts.unmarked(study, merged), totals.counts.left_out)
+    totals = Totals(study, cells, merged, (), before)
+    seen = (totals.clipped, totals.counts.unmarked(study, merged), totals.counts.left_out)
     why = no_score(study, totals.counts) if study.held_out else NO_ROWS
     if study.features == NO_FEATURES:
         described = yield from _models(totals)
@@ -189,9 +195,10 @@ def conduct(study: Study) -> Generator[Ask, Any, StudyFindings]:
     if study.features != "linear":
         model, score, why, total = yield from conduct_kernel(study, merged, why)
         return StudyFindings(model, score, why, None, "", cells[0], (), total, merged, *seen)
-    integers: list[int] = yield Ask("gram", merged)
+    own: list[int] = yield Ask("gram", merged)
+    integers = before.added(own, merged)
     totals = replace(totals, gram=integers)
-    found = refit(study, integers, merged).unless_clipped(study, totals.counts.clipped)
+    found = refit(study, integers, merged).unless_clipped(study, totals.clipped)
     if found.model is None:
         raise InvalidInput(found.no_model)
     score = found.score
@@ -201,7 +208,7 @@ def conduct(study: Study) -> Generator[Ask, Any, StudyFindings]:
         score, why = yield from ask_score(totals.final, merged, point)
     models = yield from _models(totals)
     of_model = (found.model, score, why, found.inference, found.no_inference)
-    return StudyFindings(*of_model, integers[0], models, integers, merged, *seen)
+    return StudyFindings(*of_model, integers[0], models, integers, merged, *seen, before)
 
 
 def _models(totals: Totals) -> Generator[Ask, Any, tuple[Finding, ...]]:
@@ -216,7 +223,7 @@ def _linear(totals: Totals, model: SubModel) -> Generator[Ask, Any, Finding]:
     """Nobody is asked: the total is there."""
     yield from ()
     found = refit(totals.study, totals.gram, totals.merged, model)
-    return found.unless_clipped(totals.study, totals.counts.clipped)
+    return found.unless_clipped(totals.study, totals.clipped)
 
 
 def refit(

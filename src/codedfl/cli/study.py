@@ -17,6 +17,7 @@ from codedfl.cli.exit_codes import BAD_INPUT
 from codedfl.cli.key import State, own_key
 from codedfl.cli.screen import Screen, check_writable, table
 from codedfl.cli.study_heterogeneity import study_heterogeneity
+from codedfl.cli.study_leave import leave_study
 from codedfl.cli.study_refit import refit_study
 from codedfl.cli.study_rehearsal import rehearse_study, say_left_out
 from codedfl.contract.approval import approve
@@ -313,6 +314,7 @@ def withdraw_approval(
 
 
 app.command("refit")(refit_study)
+app.command("leave")(leave_study)
 app.command("heterogeneity")(study_heterogeneity)
 
 

@@ -63,7 +63,8 @@ def refit_study(
     if l1_ratio is not None and not lasso:
         raise InvalidInput(f"--l1-ratio must come with --lasso, got {l1_ratio:g} without")
     rule = "FOLDER must hold what codedfl serve or study rehearse wrote"
-    total, merged, clipped = read_total(loaded, options.read_json(folder / TOTAL_FILE, rule))
+    kept = read_total(loaded, options.read_json(folder / TOTAL_FILE, rule))
+    total, merged, clipped = kept.total, kept.merged, kept.clipped
     wanted = options.listed(columns) or loaded.table_columns.names
     number = isinstance(loaded.target, NumberTarget)
     weight = _weight(regularisation) if regularisation else loaded.regularisation

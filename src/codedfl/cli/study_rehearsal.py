@@ -80,6 +80,7 @@ def rehearse_study(
             metavar="DIR", help="Where model, journal and page go.", show_default="results/rehearse-NAME"
         ),
     ] = None,
+    add_to: options.AddTo = None,
     json: options.Json = None,
 ) -> None:
     """Run a study on tables of this machine: the findings are those of the federation, on the same rows bit for bit.
@@ -91,7 +92,7 @@ def rehearse_study(
     Server and devices run the real protocol in this process, in virtual time.
     """
     screen = Screen(json)
-    study = load_study(study_file)
+    study, before = load_study(study_file), options.kept_total(add_to)
     rng = np.random.default_rng(seed)
     if tables.is_dir():
         if devices is not None:
@@ -125,7 +126,8 @@ def rehearse_study(
             del seconds
             say(f"exchange {epoch}")
 
-        done = rehearse(rehearsed, rng, timing, on_epoch=on_epoch, gone=_first_of(parts, gone), folder=folder)
+        losses = _first_of(parts, gone)
+        done = rehearse(rehearsed, rng, timing, on_epoch=on_epoch, gone=losses, folder=folder, before=before)
     run_page, model_file = write_run_page(folder), folder / MODEL_FILE
     clipped = _clipped(study, rehearsed.snapshots.values())
     if clipped:

@@ -60,7 +60,7 @@ def write_results(
         if isinstance(one, TableOneFinding):
             files[TABLE_FILE] = one.csv()
     if findings.total:
-        files[TOTAL_FILE] = json.dumps(total_json(study, findings)) + "\n"
+        files[TOTAL_FILE] = json.dumps(total_json(study, findings, owners.get("gram", ()))) + "\n"
     for name, text in files.items():
         write_private(folder / name, [text.encode()])
     return folder / RESULT_PAGE
@@ -83,6 +83,7 @@ def result_json(
         "smallest_cell": study.smallest_cell,
         "colluders": study.colluders,
         "owners": {name: list(who) for name, who in owners.items()},
+        "added_to": [{"digest": one.study, "owners": list(one.owners)} for one in findings.before.parts],
         "without": sorted(set(invited).difference(*owners.values())),
         "steps": {one.column.name: one.step for one in study.columns if one.step is not None},
         "cautions": cautions(study),
@@ -165,6 +166,11 @@ def tables_of(result: Unchecked) -> Iterator[tuple[str, Unchecked]]:
 def merged_words(study: Study, findings: StudyFindings) -> list[str]:
     """Rows left out for gaps; levels too rare to be counted alone, and what others are compared with; lost terms."""
     lines = [f"rows left out for gaps: {findings.left_out}"] if findings.left_out else []
+    if earlier := findings.before.owners:
+        lines.append(
+            f"added to a kept total of {len(earlier)} devices, which were not asked: rows and coefficients are of all,"
+            " counts and scores by held-out rows of those who came later"
+        )
     for one, gone in zip(study.columns, findings.merged, strict=False):
         column = one.column
         left, _ = one.merged(gone)

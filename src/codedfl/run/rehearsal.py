@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from codedfl.analyses.driving import drive
+from codedfl.analyses.kept import NOTHING_KEPT, Kept
 from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.analyses.summing import StudyTotals, too_few
 from codedfl.contract.approval import approve
@@ -162,8 +163,9 @@ class Rehearsed:
         on_epoch: Callable[[int, float], object] = lambda _epoch, _seconds: None,
         folder: Path | None = None,
         clock: Clock = "virtual",
+        before: Kept = NOTHING_KEPT,
     ) -> Rehearsal:
-        """All analyses, each sum asked of the devices; ``folder`` gets the event log."""
+        """All analyses, each sum asked of the devices; ``folder`` gets the event log, ``before`` is added to."""
         engine = VirtualTime({name: one.reply for name, one in self.devices().items()}, delay)
         watch = RunWatch(folder, engine.now, clock, private=False)
         exchanges = 0
@@ -178,7 +180,7 @@ class Rehearsed:
             watch.take(begun_study(StudySums(self.study, self.roster)))
             totals = self.totals(engine, watch, ended)
             with watch.told_how_it_ends():
-                findings = drive(self.study, totals.answer)
+                findings = drive(self.study, totals.answer, before)
         self.owners = totals.owners
         return Rehearsal(findings, engine.now(), exchanges)
 
@@ -191,13 +193,16 @@ def rehearse(
     on_epoch: Callable[[int, float], object] = lambda _epoch, _seconds: None,
     gone: Collection[str] = (),
     folder: Path | None = None,
+    before: Kept = NOTHING_KEPT,
 ) -> Rehearsal:
     """All analyses of a study on the rows of its devices.
 
     timing: how long replies take; a fleet's times are ``codedfl_lab``'s.
     gone: devices that upload and then answer for no role.
     folder: where the event log of the run goes; None writes none.
+    before: a kept total of others, to which the study is added.
     """
+    before.check(rehearsed.study, rehearsed.roster.owners)
     sums = StudySums(rehearsed.study, rehearsed.roster)
     absent = sorted(set(rehearsed.roster.owners) - set(rehearsed.snapshots))
     if objection := too_few(sums, {*rehearsed.snapshots, *rehearsed.roster.helpers}):
@@ -208,4 +213,5 @@ def rehearse(
         lost = device in gone and kind_of(request) in ("answer", "certify")
         return None if lost else delay(device, request, reply)
 
-    return rehearsed.run(with_losses, on_epoch, folder, "order" if timing is alike_devices else "virtual")
+    clock: Clock = "order" if timing is alike_devices else "virtual"
+    return rehearsed.run(with_losses, on_epoch, folder, clock, before)

@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from codedfl.analyses.driving import drive
+from codedfl.analyses.kept import NOTHING_KEPT, Kept
 from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.analyses.summing import StudyTotals
 from codedfl.contract.roster import Roster
@@ -47,15 +48,18 @@ class Serving:
     output: where the cache of replies, model and result go.
     identity: the server's, whose public key the study names. roster: whose digest the study has.
     patience: how long to wait for whom.
+    before: a kept total of others, to which this study is added.
     """
 
     output: Path
     identity: Identity
     roster: Roster
     patience: Patience = field(default_factory=Patience)
+    before: Kept = NOTHING_KEPT
 
     def check(self, study: Study) -> None:
-        """Refuse a study that names another server, or another roster."""
+        """Refuse a study that names another server, or another roster, or cannot be added to the total before it."""
+        self.before.check(study, self.roster.owners)
         self.roster.check_bound(study)
         if self.identity.public.hex() != study.server_key:
             raise InvalidInput(
@@ -157,7 +161,7 @@ def _served(
 
     totals = StudyTotals(sums, session, store, ended, told)
     try:
-        findings = drive(sums.study, totals.answer)
+        findings = drive(sums.study, totals.answer, serving.before)
     except NotEnoughDevices as error:
         missing = absent.words(session.here, session.declined)
         words = "; ".join(filter(None, (str(error), missing)))

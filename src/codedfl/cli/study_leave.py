@@ -1,0 +1,44 @@
+"""``codedfl study leave``: take the part of some owners out of a kept total; no device is asked."""
+
+from __future__ import annotations
+
+import json as json_text
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from codedfl.analyses.driving import TOTAL_FILE, read_total
+from codedfl.analyses.study_analysis import refit
+from codedfl.cli import options
+from codedfl.cli.screen import Screen, make_folder
+from codedfl.cli.study_result import show_model
+from codedfl.contract.toml_file import load_study
+from codedfl.private_files import write_private
+from codedfl.report.study_files import MODEL_FILE
+
+
+def leave_study(
+    study: options.StudyFile,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where serve or rehearse wrote its results.")],
+    owners: Annotated[str, typer.Option(metavar="A,B", help="Who leaves: all owners of one part, or of several.")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the total of the others and its model go.")],
+    json: options.Json = None,
+) -> None:
+    """Take whole parts out of a kept total, and make the linear model of the others. No device is asked.
+
+    A part is what one run has summed: the first one, or one that was added to it (serve --add-to). Its owners leave
+    together. For one of them alone the others must be summed again, over a roster without its disclosure group.
+    """
+    screen, loaded = Screen(json), load_study(study)
+    rule = "FOLDER must hold what codedfl serve or study rehearse wrote"
+    kept = read_total(loaded, options.read_json(folder / TOTAL_FILE, rule)).without(options.listed(owners))
+    made = refit(loaded, kept.total, kept.merged).unless_clipped(loaded, kept.clipped)
+    make_folder("--out", out)
+    content = {"digest": loaded.digest().hex(), **kept.to_dict()}
+    write_private(out / TOTAL_FILE, [(json_text.dumps(content) + "\n").encode()])
+    if made.model is not None:
+        made.model.save(out / MODEL_FILE)
+    screen.facts([("devices", f"{len(kept.owners)} in {len(kept.parts)} parts"), ("rows", str(kept.total[0]))])
+    show_model(screen, made)
+    screen.write_json({"command": "study leave", "owners": list(kept.owners), **made.to_dict()})
