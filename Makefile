@@ -22,7 +22,7 @@ $(VENV)/.runs: pyproject.toml lab/pyproject.toml constraints.txt src/codedfl/ver
 	touch $@
 
 run: $(or $(wildcard $(VENV)/.installed),$(VENV)/.runs)
-	$(BIN)/codedfl demo
+	$(BIN)/codedfl lab demo
 
 # Three workers on two cores: the deployment test, which starts first, waits for its programs most of the time.
 test: check
@@ -56,10 +56,10 @@ bench: $(VENV)/.installed
 
 # Most of it is linear algebra in one process: let BLAS have every core.
 reproduce: $(VENV)/.installed
-	env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS $(BIN)/codedfl reproduce all --out results
-	env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS $(BIN)/codedfl reproduce beyond --out results
+	env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS $(BIN)/codedfl lab reproduce all --out results
+	env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS $(BIN)/codedfl lab reproduce beyond --out results
 	$(BIN)/python -m experiments.race_tables results/beyond
-	env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS $(BIN)/codedfl reproduce noise --out results
+	env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS $(BIN)/codedfl lab reproduce noise --out results
 
 # SuperLink and SuperNodes on this machine, with TLS; one is slow, one is killed.
 federation: $(VENV)/.installed

@@ -8,7 +8,7 @@ Two codes, the same survivor sets of D - alpha + 1 devices:
 
 The error of a draw is the largest entry of |a B - 1|: the share by which one device's gradient is counted too much or
 too little. Coefficients that do not fit the datatype at all are counted as refused and have no error.
-It does not look at padded data (``codedfl reproduce arithmetic``) nor at codes without cyclic supports.
+It does not look at padded data (``codedfl lab reproduce arithmetic``) nor at codes without cyclic supports.
 
     python -m experiments.code_accuracy --out results/code_accuracy
 """

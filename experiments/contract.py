@@ -96,7 +96,7 @@ LINES = (
     ),
     Line("No option is swallowed", {"tests/cli/test_no_option_is_swallowed.py": ""}),
     Line(
-        "The approval screen is the truth; codedfl ledger",
+        "The approval screen is the truth; codedfl site ledger",
         {"tests/cli/test_study_commands.py": "", APPROVAL: "screen|told"},
     ),
     Line("Disk: gone means gone; expiry also if nobody asks", {DEVICE: "generation"}),

@@ -49,7 +49,7 @@ def main() -> int:
         pages = [folder / one / "report.html" for one in ("study/rehearsal", "race", "first")]
         if not all(page.stat().st_size > 10_000 for page in pages):
             raise SystemExit("rehearsal, compare and train must write a page each")
-        print("with codedfl-lab beside it, codedfl compare and codedfl train run")
+        print("with codedfl-lab beside it, codedfl lab compare and codedfl lab train run")
     for path in sorted((*dist.glob("codedfl*.whl"), *dist.glob("codedfl*.tar.gz"))):
         print(f"{path.relative_to(ROOT)}  {path.stat().st_size / 1e3:.0f} kB")
     return 0

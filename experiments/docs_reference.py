@@ -22,6 +22,7 @@ import codedfl
 import codedfl_lab
 from codedfl.cli.app import app
 from codedfl.cli.exit_codes import MEANINGS
+from codedfl.cli.settings import settings_of
 from codedfl.contract import policy as policy_config
 from codedfl.contract import toml_file
 from codedfl.contract.draft import draft_of_table, study_text
@@ -69,13 +70,19 @@ def command_line() -> str:
     for path, command in _commands(root, ("codedfl",)):
         lines += [f"## {' '.join(path)}", "", _markdown(command.help or ""), ""]
         arguments = [one for one in command.params if isinstance(one, click.Argument)]
-        options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
+        options = [one for one in command.params if isinstance(one, click.Option)]
         names = [one.metavar or (one.name or "").upper() for one in arguments]
         shown = [name if one.required else f"[{name}]" for name, one in zip(names, arguments, strict=True)]
         lines += ["```", " ".join([*path, *shown, *(["[OPTIONS]"] if options else [])]), "```", ""]
+        settings = settings_of(command)
+        options = [one for one in options if one not in settings.values()]
         if options:
             lines += ["| option | what it does | default |", "|---|---|---|"]
             lines += [_option_row(one) for one in options]
+            lines.append("")
+        if settings:
+            lines += ["| setting, typed `--set KEY=VALUE` | what it is | default |", "|---|---|---|"]
+            lines += [_option_row(one, key) for key, one in sorted(settings.items())]
             lines.append("")
     return "\n".join(lines)
 
@@ -90,8 +97,8 @@ def _commands(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[t
         yield path, command
 
 
-def _option_row(option: click.Option) -> str:
-    names = ", ".join(f"`{name}`" for name in option.opts)
+def _option_row(option: click.Option, key: str = "") -> str:
+    names = f"`{key}`" if key else ", ".join(f"`{name}`" for name in option.opts)
     choice = option.type.choices if isinstance(option.type, click.Choice) else ()
     kind = " or ".join(map(str, choice)) if choice else option.metavar or ""
     default = getattr(option, "show_default", None)
@@ -129,8 +136,8 @@ def fleet_file() -> str:
     lines = [
         "# The fleet file",
         "",
-        "Who the devices are, for `--fleet`: TOML, one table per class of devices. `codedfl fleet show --toml` prints"
-        " one. A key that nobody reads is refused.",
+        "Who the devices are, for `--fleet`: TOML, one table per class of devices. `codedfl lab fleet show --toml`"
+        " prints one. A key that nobody reads is refused.",
         "",
         "| section | key | what it is | must be | without it |",
         "|---|---|---|---|---|",
@@ -209,7 +216,7 @@ def policy_file() -> str:
     lines = [
         "# The policy of a device",
         "",
-        "What a device allows, whatever the study: TOML for `codedfl study approve --policy`. Only its operator sets"
+        "What a device allows, whatever the study: TOML for `codedfl site approve --policy`. Only its operator sets"
         " it, and everything is judged when a study is approved. 0 is no limit; without a file each key has its"
         " default. A refusal says in one line which key it was.",
         "",
@@ -228,7 +235,7 @@ def results_json() -> str:
     lines = [
         "# results.json",
         "",
-        f"What `codedfl compare` and `codedfl reproduce` found, schema {results.SCHEMA}; `traces.csv` beside it has a"
+        f"What `codedfl lab compare` and `lab reproduce` found, schema {results.SCHEMA}; `traces.csv` beside it has a"
         " line for each scored epoch (`TraceRow`), `summary.csv` one for each scheme at the headline target. A median"
         " of null means: the median seed never got there. Types are Python's: in the file a tuple is a list, a mapping"
         " an object, None null.",

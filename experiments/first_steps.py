@@ -55,8 +55,8 @@ def run_a_study(program: Path, folder: Path) -> None:
         "study check study.toml t.csv",
         "study show study.toml",
         "study rehearse study.toml --tables t.csv --out rehearsal",
-        "predict rehearsal/model.safetensors t.csv --out said.csv",
-        "privacy",
+        "study predict rehearsal/model.safetensors t.csv --out said.csv",
+        "lab privacy",
     ):
         run([str(program / "codedfl"), *words.split()], folder)
 
@@ -64,5 +64,5 @@ def run_a_study(program: Path, folder: Path) -> None:
 def compare_and_train(program: Path, folder: Path) -> None:
     """The laboratory's first steps."""
     codedfl = str(program / "codedfl")
-    run([codedfl, "compare", "digits", *SMALL, "--seeds", "1", "--draws", "10", "--out", "race"], folder)
-    run([codedfl, "train", "digits", *SMALL, "--out", "first"], folder)
+    run([codedfl, "lab", "compare", "digits", *SMALL, "--seeds", "1", "--draws", "10", "--out", "race"], folder)
+    run([codedfl, "lab", "train", "digits", *SMALL, "--out", "first"], folder)

@@ -83,13 +83,23 @@ def longest_inheritance() -> list[str]:
 
 
 def joining_device() -> dict[str, int]:
-    """Modules and memory of ``codedfl join`` when it connects."""
+    """Modules and memory of ``codedfl site join`` when it connects."""
     # The study is made by a process of its own, so that only the device's is measured.
     make = "import pathlib, sys; from experiments import house; house.small_study(pathlib.Path(sys.argv[1]))"
     with tempfile.TemporaryDirectory() as name:
         subprocess.run([sys.executable, "-c", make, name], check=True, cwd=ROOT)
         state = ("--state", f"{name}/state-device-0", "--roster", f"{name}/roster.toml", "--name", "device-0")
-        command = [sys.executable, "-c", _JOIN, "join", f"{name}/study.toml", "--broker", "mqtt://127.0.0.1:1", *state]
+        command = [
+            sys.executable,
+            "-c",
+            _JOIN,
+            "site",
+            "join",
+            f"{name}/study.toml",
+            "--broker",
+            "mqtt://127.0.0.1:1",
+            *state,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(os.environ))
     found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
     return found

@@ -23,7 +23,7 @@ from codedfl.errors import CodedFLError
 from experiments.code_lines import DISTRIBUTIONS, ROOT
 
 _OURS = tuple(str(ROOT / folder) + os.sep for folder in DISTRIBUTIONS)
-_COMPARE = ("compare", "digits-shifted", "--seeds", "1", "--draws", "2")
+_COMPARE = ("lab", "compare", "digits-shifted", "--seeds", "1", "--draws", "2")
 _FOLLOWED = 2  # the epoch whose journey is told: the first one differs, as it asks for the constants
 
 

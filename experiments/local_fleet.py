@@ -33,7 +33,7 @@ class LocalFleet:
     program: mosquitto or small; empty takes mosquitto where it is installed.
     delays: by device, the arguments of ``experiments.slow_device`` for one that is to be slow.
     patience: how long the server waits for what, by the keys of its file.
-    others: by device, the command of another program than ``codedfl join``; how to reach the broker is appended.
+    others: by device, the command of another program than ``codedfl site join``; how to reach the broker is appended.
     """
 
     def __init__(
@@ -85,15 +85,15 @@ class LocalFleet:
         return command + (["--program", self._program] if self._program else [])
 
     def device_command(self, index: int, party: str = "") -> list[str]:
-        """``codedfl join`` for a device; with ``party`` under another's certificate."""
+        """``codedfl site join`` for a device; with ``party`` under another's certificate."""
         name = self.names[index]
         if index in self._others:
-            return [*self._others[index], *self._access(name)]
+            return [*self._others[index], *self._access(name, key="--key")]
         arguments = [str(self.made.study_file), "--name", name, "--roster", str(self.made.roster_file), "--once"]
         arguments += ["--state", str(self.made.state(name)), *self._access(party or name, self.via.get(index))]
         if index in self._delays:
             return [sys.executable, "-m", "experiments.slow_device", *self._delays[index], *arguments]
-        return [*_codedfl(), "join", *arguments]
+        return [*_codedfl(), "site", "join", *arguments]
 
     def start_device(self, index: int) -> None:
         self.programs.start(self.names[index], self.device_command(index))
@@ -105,12 +105,12 @@ class LocalFleet:
     def server_command(self) -> list[str]:
         arguments = [str(self.made.study_file), "--roster", str(self.made.roster_file), "--out", str(self.output)]
         arguments += ["--state", str(self.made.server_state), "--patience", str(self._patience)]
-        return [*_codedfl(), "serve", *arguments, *self._access(SERVER_NAME)]
+        return [*_codedfl(), "server", "run", *arguments, *self._access(SERVER_NAME)]
 
-    def _access(self, party: str, port: int | None = None) -> list[str]:
+    def _access(self, party: str, port: int | None = None, key: str = "--cert-key") -> list[str]:
         files = self.broker.party(party)
         access = ["--broker", f"mqtts://{HOST}:{port}" if port else self.url, "--ca", str(files.authority)]
-        return [*access, "--cert", str(files.certificate), "--key", str(files.key)]
+        return [*access, "--cert", str(files.certificate), key, str(files.key)]
 
     def kill(self, name: str) -> None:
         """As if its plug was pulled: broker, server or a device."""

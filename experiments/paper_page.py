@@ -156,7 +156,7 @@ def errata() -> list[str]:
         f" Proposition 2 is wrong for {100 * tiny.failed / tiny.triples:.0f} % of all factors, secrets and keys of"
         f" Q<{tiny.k},{tiny.f}>, and at the paper's own size it breaks the training"
         " ([what was found](reproduce.md#what-was-found)); here numbers are whole, nothing is truncated before the pads"
-        " are off, and every sum is exact (`codedfl reproduce arithmetic`).",
+        " are off, and every sum is exact (`codedfl lab reproduce arithmetic`).",
         "**The code.** Random real coefficients rounded to 24 bits have A B = 1 only nearly, with errors of up to"
         f" {code_error:.0e} of a device's gradient at D = {paper.DEVICES} and alpha = {paper.BEST_ALPHA}"
         f" ({CODES} codes, {SETS} survivor sets each); here the code is made of roots of unity modulo primes, and its"
@@ -167,7 +167,7 @@ def errata() -> list[str]:
         " cyclic_supports`).",
         f"**The step.** With the step of {STEP_LITERAL.initial:g} in the text MNIST comes out {literal} times faster,"
         f" with {STEP_PAPER.initial:g}, which fits the figures, {used} (the paper: {experiment.speedup:g}); both are"
-        " computed, and every report says which it shows (`codedfl reproduce mnist`).",
+        " computed, and every report says which it shows (`codedfl lab reproduce mnist`).",
     ]
 
 

@@ -1,4 +1,4 @@
-"""The race in docs/methods.md and README, line by line, from results.json of ``codedfl reproduce beyond``.
+"""The race in docs/methods.md and README, line by line, from results.json of ``codedfl lab reproduce beyond``.
 
 ``python -m experiments.race_tables results/beyond`` prints every line that the documents do not hold as it is, and ends
 with 1 if there is one: figures are copied from one run of the command, and cannot drift from it unseen.

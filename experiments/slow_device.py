@@ -1,7 +1,7 @@
-"""``codedfl join`` with delays on purpose: a device that behaves as if it were slower, for demonstrations.
+"""``codedfl site join`` with delays on purpose: a device that behaves as if it were slower, for demonstrations.
 
 ``python -m experiments.slow_device --delay 0.3 --mean 0.1 --seed 7 STUDY ...``: before every reply with a product so
-many seconds, and an exponential time of that mean on top (paper III-B), the rest as ``codedfl join``.
+many seconds, and an exponential time of that mean on top (paper III-B), the rest as ``codedfl site join``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> None:
         right = time.time
         time.time = lambda: right() + options.clock
     slow_down(options.delay, options.mean, options.seed)
-    sys.argv = ["codedfl", "join", *rest]
+    sys.argv = ["codedfl", "site", "join", *rest]
     codedfl()
 
 

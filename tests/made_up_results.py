@@ -109,7 +109,7 @@ def made_up_results(schemes: Iterable[SchemeResult], **changes: Any) -> Results:
         name="mnist",
         title="MNIST",
         dataset="mnist",
-        command="codedfl reproduce mnist",
+        command="codedfl lab reproduce mnist",
         fleet="paper",
         n_devices=25,
         n_features=2000,

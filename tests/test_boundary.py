@@ -54,7 +54,7 @@ def test_a_study_is_run_without_them(tmp_path: Path):
         "study new t.csv --target y",
         "study check study.toml t.csv",
         "study rehearse study.toml --tables t.csv --out out",
-        "predict out/model.safetensors t.csv --out said.csv",
+        "study predict out/model.safetensors t.csv --out said.csv",
     ):
         done = blocked(command(words), tmp_path)
         assert done.returncode == 0, done.stderr
@@ -66,7 +66,7 @@ def test_a_study_is_run_without_them(tmp_path: Path):
     ("code", "line"),
     [
         (
-            command("compare digits"),
+            command("lab compare digits"),
             "error: the command compare (codedfl_lab.cli.commands:COMPARE) could not be loaded:",
         ),
         ("from codedfl import CodedRidge", "scikit-learn must be installed for the estimators: pip install 'codedfl["),

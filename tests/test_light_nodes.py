@@ -104,7 +104,7 @@ def started(code: str, env: dict[str, str], *arguments: object) -> dict[str, Any
 def join(approved: LocalStudy, env: dict[str, str]) -> dict[str, Any]:
     name = approved.names[0]
     given = ("--broker", NOBODY, "--name", name, "--roster", approved.roster_file, "--state", approved.state(name))
-    return started(JOIN, env, "join", approved.study_file, *given)
+    return started(JOIN, env, "site", "join", approved.study_file, *given)
 
 
 def third_party(modules: list[str]) -> list[str]:

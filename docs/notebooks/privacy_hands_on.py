@@ -99,7 +99,7 @@ print(f"accuracy on the test rows: {problem.score(theta):.3f}")
 # ## Bring colluders
 #
 # How many other devices does the server learn, alone and with the worst one or two devices helping it? This is computed
-# by linear algebra on what they hold (`codedfl privacy` prints the same).
+# by linear algebra on what they hold (`codedfl lab privacy` prints the same).
 
 # %%
 schemes = [Conventional(), CodedPadded(8), CodedKeys(8), RoleKeys(1), RoleKeys(2)]

@@ -184,7 +184,7 @@ def test_embeddings_of_another_encoder_are_refused():
     assert named.digest() != study().digest()
     assert check_table(named, table(ROWS[:300], PLACES[:300], encoder="0a" * 32)).usable
     for other, what in (("0b" * 32, "0b" * 32), ("", "a table of none")):
-        objection = f"t.npz must be embeddings by the encoder {'0a' * 32}, got {what}: make it by codedfl encode"
+        objection = f"t.npz must be embeddings by the encoder {'0a' * 32}, got {what}: make it by codedfl site encode"
         assert check_table(named, table(ROWS[:300], PLACES[:300], encoder=other)).objections == (objection,)
         with pytest.raises(InvalidInput, match=f"^{re.escape(objection)}$"):
             named.codes(table(encoder=other))

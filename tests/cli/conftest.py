@@ -25,5 +25,5 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 def digits_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model file of six epochs on digits."""
     folder = tmp_path_factory.mktemp("digits")
-    assert invoke("train", "digits", *SMALL, "--out", folder).exit_code == 0
+    assert invoke("lab", "train", "digits", *SMALL, "--out", folder).exit_code == 0
     return folder / "model.safetensors"

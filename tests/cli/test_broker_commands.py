@@ -1,4 +1,4 @@
-"""What ``codedfl join`` and ``serve`` say before they reach a broker: one line, and what to do."""
+"""What ``codedfl site join`` and ``serve`` say before they reach a broker: one line, and what to do."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ TABLE = "age,days\n" + "".join(f"{20 + row},{row % 7}.5\n" for row in range(40))
 BROKER = ("--broker", "mqtt://127.0.0.1:1")
 NAMES = ("clinic-0", "clinic-1", "clinic-2")
 ROSTER = ("--roster", "roster.toml")
-JOIN = ("join", "study.toml", *BROKER, *ROSTER, "--name", "clinic-1")
-SERVE = ("serve", "study.toml", *BROKER, *ROSTER, "--state", "state")
+JOIN = ("site", "join", "study.toml", *BROKER, *ROSTER, "--name", "clinic-1")
+SERVE = ("server", "run", "study.toml", *BROKER, *ROSTER, "--state", "state")
 
 
 @pytest.fixture
 def study(run: Run) -> None:
     """Of three clinics, whose keys and server are in the study."""
     Path("mine.csv").write_text(TABLE)
-    Path("keys.txt").write_text("".join(run("key", name, "--state", "state").stdout for name in NAMES))
+    Path("keys.txt").write_text("".join(run("site", "key", name, "--state", "state").stdout for name in NAMES))
     assert run("roster", "new", "keys.txt").exit_code == 0
     drafted = run("study", "new", "mine.csv", "--target", "days", "--task", "regression", "--participants", "3")
     assert drafted.exit_code == 0
     lines = run("roster", "show", "roster.toml").stdout.splitlines()
     roster = next(line for line in lines if line.startswith("roster = "))
-    server = run("key", "--server", "--state", "state").stdout.strip()
+    server = run("server", "key", "--state", "state").stdout.strip()
     text = Path("study.toml").read_text()
     text = re.sub("(?m)^# roster = .*", roster, text)
     Path("study.toml").write_text(re.sub("(?m)^# server_key = .*", server, text))
@@ -38,7 +38,7 @@ def study(run: Run) -> None:
 
 def approve(run: Run, name: str = "clinic-1") -> None:
     options = ("--name", name, "--table", "mine.csv", *ROSTER, "--who", "A. Lovelace", "--state", "state")
-    assert run("study", "approve", "study.toml", *options).exit_code == 0
+    assert run("site", "approve", "study.toml", *options).exit_code == 0
 
 
 def test_a_study_that_was_not_approved(run: Run):
@@ -46,7 +46,7 @@ def test_a_study_that_was_not_approved(run: Run):
     assert result.exit_code == 2
     assert re.fullmatch(
         r"error: the study 'days' must be approved on this device, got no approval of [0-9a-f]{16}:"
-        r" codedfl study approve records one\n",
+        r" codedfl site approve records one\n",
         result.stderr,
     )
 
@@ -66,7 +66,7 @@ def test_a_device_with_another_key_than_the_rosters(run: Run):
 
 
 def test_a_roster_that_is_not_the_studys(run: Run):
-    Path("more.txt").write_text("".join(run("key", f"new-{i}", "--state", "state").stdout for i in range(3)))
+    Path("more.txt").write_text("".join(run("site", "key", f"new-{i}", "--state", "state").stdout for i in range(3)))
     assert run("roster", "add", "roster.toml", "more.txt").exit_code == 0
     for command in ((*JOIN, "--state", "state"), (*SERVE, "--out", "out")):
         result = run(*command)
@@ -75,7 +75,7 @@ def test_a_roster_that_is_not_the_studys(run: Run):
 
 
 def test_a_server_with_another_key_than_the_studys(run: Run):
-    result = run("serve", "study.toml", *BROKER, *ROSTER, "--state", "elsewhere", "--out", "out")
+    result = run("server", "run", "study.toml", *BROKER, *ROSTER, "--state", "elsewhere", "--out", "out")
     assert result.exit_code == 2
     assert result.stderr.startswith("error: server_key of the study must be this server's, ")
 
@@ -84,7 +84,7 @@ def test_a_state_folder_that_cannot_be_made(run: Run):
     result = run(*JOIN, "--state", "mine.csv")
     message = (
         "error: the disk must be writable and have room, got [Errno 17] File exists: 'mine.csv'; started again, it"
-        " goes on where it was\n"
+        " continues where it was\n"
     )
     assert (result.exit_code, result.stderr) == (2, message)
 
@@ -100,7 +100,7 @@ def test_an_output_folder_that_cannot_be_made(run: Run):
     result = run(*SERVE, "--out", "mine.csv")
     message = (
         "error: the disk must be writable and have room, got [Errno 17] File exists: 'mine.csv'; started again with"
-        " the same --out, it goes on where it was\n"
+        " the same --out, it continues where it was\n"
     )
     assert (result.exit_code, result.stderr) == (2, message)
 

@@ -20,12 +20,12 @@ from codedfl_lab.comparing.results import Exposure, Gain, SchemeResult
 from codedfl_lab.report.fastest import leading_four, who_is_fastest
 from made_up_results import entry
 
-QUICK = ("--n-features", "40", "--seeds", "2", "--draws", "5", "--epochs", "30", "--targets", "0.7,0.8")
+QUICK = ("--n-features", "40", "--seeds", "2", "--draws", "5", "--set", "epochs=30", "--reach", "0.7,0.8")
 FILES = ["accuracy.pdf", "accuracy.png", "accuracy.svg", "report.html", "results.json", "summary.csv", "traces.csv"]
 
 
 def test_table_sentence_and_files(run: Run):
-    result = run("compare", *QUICK, "--out", "here")
+    result = run("lab", "compare", *QUICK, "--out", "here")
     assert result.exit_code == 0
     assert "digits on the fleet 'paper': time to 80" in result.stdout
     rows = [line.split("  ")[0] for line in result.stdout.splitlines()]
@@ -43,14 +43,14 @@ def test_table_sentence_and_files(run: Run):
 
 
 def test_json_is_what_results_json_holds(run: Run):
-    result = run("compare", *QUICK, "--devices", "10", "--json", "-")
+    result = run("lab", "compare", *QUICK, "--devices", "10", "--json", "-")
     results = json.loads(result.stdout)
     assert results == json.loads(Path("results/compare-digits/results.json").read_text())
     assert set(results) >= {
         *("name", "title", "dataset", "command", "fleet", "n_devices", "seeds", "draws", "targets"),
         *("headline_target", "score_name", "paper", "schemes", "notes", "seconds", "versions"),
     }
-    assert results["command"] == f"codedfl compare {' '.join(QUICK)} --devices 10 --json -"
+    assert results["command"] == f"codedfl lab compare {' '.join(QUICK)} --devices 10 --json -"
     assert (results["n_devices"], results["seeds"], results["headline_target"]) == (10, [0, 1], 0.8)
     kinds = {(row["label"], row["solver"]) for row in results["schemes"]}
     assert len(results["schemes"]) == 2 * len(kinds) > 24, "each of a dozen schemes and more at two targets"
@@ -60,7 +60,7 @@ def test_json_is_what_results_json_holds(run: Run):
 
 
 def test_all_ways_of_sharing_have_a_table_each(run: Run):
-    result = run("compare", *QUICK, "--seeds", "1", "--sharing", "all", "--policy", "finish")
+    result = run("lab", "compare", *QUICK, "--seeds", "1", "--set", "sharing=all", "--set", "stragglers=finish")
     assert [name for name in ("authors", "per-message", "multicast") if f"the rule {name!r}" in result.stdout] == [
         "authors",
         "per-message",
@@ -70,25 +70,38 @@ def test_all_ways_of_sharing_have_a_table_each(run: Run):
 
 def test_a_file_of_the_user_s_with_its_devices(run: Run):
     path = write_csv(Path("garden.csv"), rows=200)
-    arguments = ("--label", "species", "--device", "shop", "--seeds", "1", "--targets", "0.6", "--n-features", "30")
-    results = json.loads(run("compare", path, *arguments, "--draws", "5", "--epochs", "20", "--json", "-").stdout)
+    arguments = (
+        "--label",
+        "species",
+        "--device-column",
+        "shop",
+        "--seeds",
+        "1",
+        "--reach",
+        "0.6",
+        "--n-features",
+        "30",
+    )
+    results = json.loads(
+        run("lab", "compare", path, *arguments, "--draws", "5", "--set", "epochs=20", "--json", "-").stdout
+    )
     assert (results["n_devices"], results["dataset"]) == (4, "garden")
 
 
 def test_files_of_one_name_do_not_overwrite_each_other(run: Run):
-    quick = ["--targets", "0.6", "--seeds", "1", "--n-features", "20", "--draws", "3", "--epochs", "5"]
+    quick = ["--reach", "0.6", "--seeds", "1", "--n-features", "20", "--draws", "3", "--set", "epochs=5"]
     write_csv(Path("garden.csv"), rows=200)
     write_parquet(Path("garden.parquet"))
-    assert run("compare", "garden.csv", "--label", "species", "--device", "shop", *quick).exit_code == 0
-    assert run("compare", "garden.parquet", "--devices", "3", *quick).exit_code == 0
+    assert run("lab", "compare", "garden.csv", "--label", "species", "--device-column", "shop", *quick).exit_code == 0
+    assert run("lab", "compare", "garden.parquet", "--devices", "3", *quick).exit_code == 0
     assert sorted(path.name for path in Path("results").iterdir()) == ["compare-garden.csv", "compare-garden.parquet"]
 
 
 @pytest.mark.parametrize("devices", [2, 3, 7])
 def test_own_files_on_small_fleets_get_their_table(run: Run, devices: int):
     write_parquet(Path("garden.parquet"))
-    arguments = ("--targets", "0.6", "--seeds", "1", "--n-features", "30", "--draws", "5", "--epochs", "20")
-    result = run("compare", "garden.parquet", *arguments, "--devices", devices, "--json", "-")
+    arguments = ("--reach", "0.6", "--seeds", "1", "--n-features", "30", "--draws", "5", "--set", "epochs=20")
+    result = run("lab", "compare", "garden.parquet", *arguments, "--devices", devices, "--json", "-")
     assert result.exit_code == 0
     ran = {row["scheme"] for row in json.loads(result.stdout)["schemes"] if row["reason"] is None}
     assert ran >= {"conventional", "conventional-full-batch", "coded-padded", "coded-keys"}
@@ -97,7 +110,7 @@ def test_own_files_on_small_fleets_get_their_table(run: Run, devices: int):
 def test_eighty_columns_break_no_word(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.chdir(tmp_path)
     runner = CliRunner(env={"COLUMNS": "80"})
-    result = runner.invoke(app, ["compare", "digits", *QUICK, "--seeds", "1"], catch_exceptions=False)
+    result = runner.invoke(app, ["lab", "compare", "digits", *QUICK, "--seeds", "1"], catch_exceptions=False)
     assert max(map(len, result.stdout.splitlines())) <= 80
     said = " ".join(result.stdout.split())
     for words in (
@@ -120,11 +133,11 @@ def test_ctrl_c_keeps_the_seeds_that_were_finished(run: Run, monkeypatch: pytest
         raise KeyboardInterrupt
 
     monkeypatch.setattr(compare_module, "in_parallel", interrupted)
-    result = run("compare", *QUICK, "--out", "cut")
+    result = run("lab", "compare", *QUICK, "--out", "cut")
     assert result.exit_code == 130
     assert result.stderr == "interrupted: these are 1 of 2 feature seeds\n"
     assert json.loads(Path("cut/results.json").read_text())["seeds"] == [0]
-    result = run("compare", *QUICK, "--out", "cut")
+    result = run("lab", "compare", *QUICK, "--out", "cut")
     assert result.exit_code == 130
     assert result.stderr == ("interrupted before the first feature seed was finished: there is nothing to keep\n")
 

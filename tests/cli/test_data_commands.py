@@ -16,16 +16,16 @@ def without_network(*_: Any) -> None:
 
 
 def test_the_list_says_what_is_here(run: Run):
-    result = run("data", "list")
+    result = run("lab", "data", "list")
     said = " ".join(result.stdout.split())
     assert "digits 1 797 handwritten digits" in said
     assert "where: comes with codedfl" in said
-    assert "where: not on this machine yet: codedfl data fetch mnist" in said
+    assert "where: not on this machine yet: codedfl lab data fetch mnist" in said
     assert "licence: MIT (Zalando)" in said
 
 
 def test_the_list_for_machines(run: Run):
-    found = json.loads(run("data", "list", "--json", "-").stdout)["datasets"]
+    found = json.loads(run("lab", "data", "list", "--json", "-").stdout)["datasets"]
     assert [(one["name"], one["available"]) for one in found] == [
         ("digits", True),
         ("digits-shifted", True),
@@ -37,7 +37,7 @@ def test_the_list_for_machines(run: Run):
 
 
 def test_digits_need_no_fetching(run: Run):
-    result = run("data", "fetch", "digits")
+    result = run("lab", "data", "fetch", "digits")
     assert (result.exit_code, result.stdout) == (0, "digits comes with codedfl: there is nothing to fetch\n")
 
 
@@ -51,15 +51,22 @@ def test_fetched_files_are_listed(run: Run, monkeypatch: pytest.MonkeyPatch):
         return {"images": Path("cache/images.gz")}
 
     monkeypatch.setattr(datasets, "fetch_dataset", fetched)
-    result = run("data", "fetch", "mnist", "--data-dir", "mine")
+    result = run("lab", "data", "fetch", "mnist", "--data-dir", "mine")
     assert asked == [("mnist", Path("mine"))]
     assert result.stdout == "mnist is here, hashes checked:\n  cache/images.gz\n"
 
 
-@pytest.mark.parametrize("command", [("data", "fetch", "mnist"), ("train", "mnist"), ("reproduce", "mnist")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("data", "fetch", "mnist", "--data-dir", "mine"),
+        ("train", "mnist", "--set", "data_dir=mine"),
+        ("reproduce", "mnist", "--data-dir", "mine"),
+    ],
+)
 def test_what_to_do_when_nothing_works(run: Run, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]):
     monkeypatch.setattr(fetch, "_one_from_mirror", without_network)
-    result = run(*command, "--data-dir", "mine")
+    result = run("lab", *command)
     assert result.exit_code == 3
     lines = result.stderr.splitlines()
     assert lines[0] == "error: data set mnist is not available here: 4 of 4 files missing"

@@ -1,4 +1,4 @@
-"""``codedfl demo`` runs both protocols as processes and says what differs; it can fail, and then says so."""
+"""``codedfl lab demo`` runs both protocols as processes and says what differs; it can fail, and then says so."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.deployment
 def test_it_runs_both_protocols_and_fits_a_screen(tmp_path: Any, run: Run):
     runner = CliRunner(env={"COLUMNS": "80"})
     result = runner.invoke(
-        app, ["demo", "--out", str(tmp_path), "--json", str(tmp_path / "out.json")], catch_exceptions=False
+        app, ["lab", "demo", "--out", str(tmp_path), "--json", str(tmp_path / "out.json")], catch_exceptions=False
     )
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
@@ -61,7 +61,7 @@ def test_a_number_that_is_off_by_one_in_the_last_epoch_is_reported(
 
     monkeypatch.setattr(session, "product", spoilt)
     monkeypatch.setattr(demo, "PROTOCOLS", (demo.PROTOCOLS[place],))
-    result = run("demo", "--out", "here", "--json", "here.json")
+    result = run("lab", "demo", "--out", "here", "--json", "here.json")
     assert result.exit_code == 2
     name = demo.PROTOCOLS[0].scheme.name
     assert result.stderr == f"models must equal the centralised fit bit for bit, got others from {name}\n"

@@ -37,7 +37,7 @@ def study(run: Run) -> None:
     Path("tables").mkdir()
     for name in ("a", "b", "c"):
         Path(f"tables/clinic-{name}.csv").write_text("\n".join(lines) + "\n")
-    keys = "".join(run("key", f"clinic-{name}", "--state", "state").stdout for name in "abc")
+    keys = "".join(run("site", "key", f"clinic-{name}", "--state", "state").stdout for name in "abc")
     Path("keys.txt").write_text(keys)
 
 
@@ -45,7 +45,7 @@ def study(run: Run) -> None:
 def test_every_screen_of_a_study():
     texts = [at_a_terminal("roster", "new", "keys.txt"), at_a_terminal("roster", "show", "roster.toml")]
     roster = next(line for line in texts[0].splitlines() if line.startswith("roster = "))
-    texts.append(at_a_terminal("key", "--server", "--state", "state"))
+    texts.append(at_a_terminal("server", "key", "--state", "state"))
     server = texts.pop().strip()  # one line to be copied
     at_a_terminal("study", "new", "tables/clinic-a.csv", "--target", "days", "--participants", "3")
     text = re.sub("(?m)^# roster = .*", roster, Path("study.toml").read_text())
@@ -56,7 +56,7 @@ def test_every_screen_of_a_study():
         at_a_terminal("study", "show", "study.toml", "--roster", "roster.toml"),
         at_a_terminal("study", "check", "study.toml", "tables/clinic-a.csv"),
         at_a_terminal(
-            "study",
+            "site",
             "approve",
             "study.toml",
             *member,
@@ -66,9 +66,9 @@ def test_every_screen_of_a_study():
             "Dr. Augusta Ada King, Countess of Lovelace",
         ),
         at_a_terminal("study", "rehearse", "study.toml", "--tables", "tables", "--roster", "roster.toml", "--out", "r"),
-        at_a_terminal("ledger", "clinic-a", "--state", "state"),
-        at_a_terminal("privacy", "role-keys"),
-        at_a_terminal("evaluate", "r/model.safetensors", "tables/clinic-a.csv", "--label", "days"),
+        at_a_terminal("site", "ledger", "clinic-a", "--state", "state"),
+        at_a_terminal("lab", "privacy", "role-keys"),
+        at_a_terminal("study", "evaluate", "r/model.safetensors", "tables/clinic-a.csv", "--label", "days"),
     ]
     for text in texts:
         lines = text.splitlines()
@@ -115,5 +115,7 @@ def test_the_live_view_is_gone_before_the_results():
 
 
 def test_a_planner_speaks_of_the_score_that_it_has():
-    shown = " ".join(STYLES.sub("", CliRunner(env={"COLUMNS": "200"}).invoke(app, ["plan", "--help"]).stdout).split())
+    shown = " ".join(
+        STYLES.sub("", CliRunner(env={"COLUMNS": "200"}).invoke(app, ["lab", "plan", "--help"]).stdout).split()
+    )
     assert "Score to reach on test rows: accuracy, or R² of a number." in shown

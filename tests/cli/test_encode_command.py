@@ -1,4 +1,4 @@
-"""``codedfl encode``: a folder of pictures becomes a table, and damaged pictures are named."""
+"""``codedfl site encode``: a folder of pictures becomes a table, and damaged pictures are named."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def test_pictures_become_a_table(tmp_path: Path):
     encoder = picture_encoder(tmp_path)
     encoder.save(tmp_path / "e.toml")
     out = tmp_path / "table.npz"
-    done = invoke("encode", folder, "--encoder", tmp_path / "e.toml", "--out", out, "--label", "animal", "--json", "-")
+    done = invoke(
+        "site", "encode", folder, "--encoder", tmp_path / "e.toml", "--out", out, "--label", "animal", "--json", "-"
+    )
     assert done.exit_code == 0
     assert f'encoder = "{encoder.digest()}"' in done.stderr
     assert "left out: dog/1.png: UnidentifiedImageError" in done.stderr
@@ -54,17 +56,17 @@ def test_texts_of_a_table_become_a_table(tmp_path: Path):
     text_encoder(tmp_path).save(tmp_path / "e.toml")
     (tmp_path / "notes.csv").write_text("note,y\np0 p1,a\np2,b\n")
     arguments = ("--encoder", tmp_path / "e.toml", "--out", tmp_path / "t.npz", "--text", "note", "--label", "y")
-    assert invoke("encode", tmp_path / "notes.csv", *arguments).exit_code == 0
+    assert invoke("site", "encode", tmp_path / "notes.csv", *arguments).exit_code == 0
     assert read_file(tmp_path / "t.npz").column("y").tolist() == ["a", "b"]
 
 
 def test_a_table_must_end_in_npz(tmp_path: Path):
-    done = invoke("encode", tmp_path, "--encoder", tmp_path / "e.toml", "--out", tmp_path / "t.csv")
+    done = invoke("site", "encode", tmp_path, "--encoder", tmp_path / "e.toml", "--out", tmp_path / "t.csv")
     assert done.exit_code == 2
     assert done.stderr.startswith("error: --out must end in .npz, got ")
 
 
 def test_the_command_lists_the_sources():
-    shown = invoke("data", "encoder")
+    shown = invoke("lab", "data", "encoder")
     assert shown.exit_code == 0
     assert all(name in shown.stdout for name in SOURCES)

@@ -33,7 +33,7 @@ def test_both_ways_to_start(start: str):
 
 
 def test_bad_input_of_a_real_process():
-    done = subprocess.run([*STARTS["module"], "train", "nonsense"], capture_output=True, text=True, check=False)
+    done = subprocess.run([*STARTS["module"], "lab", "train", "nonsense"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert (
         done.stderr
@@ -44,7 +44,19 @@ def test_bad_input_of_a_real_process():
 
 def test_ctrl_c_at_a_terminal_keeps_the_model(tmp_path: Path):
     ours, theirs = pty.openpty()
-    command = ["train", "digits", "--n-features", "40", "--devices", "4", "--solver", "gd", "--epochs", "1000000"]
+    command = [
+        "lab",
+        "train",
+        "digits",
+        "--n-features",
+        "40",
+        "--devices",
+        "4",
+        "--solver",
+        "gd",
+        "--epochs",
+        "1000000",
+    ]
     process = subprocess.Popen(
         [*STARTS["module"], *command, "--out", str(tmp_path)],
         stdout=subprocess.DEVNULL,
@@ -83,36 +95,27 @@ def _read(terminal: int, deadline: float) -> bytes:
         return b""
 
 
-COMMANDS = [
-    "train",
-    "predict",
-    "evaluate",
-    "compare",
-    "plan",
-    "privacy",
-    "reproduce",
-    "study rehearse",
-    "join",
-    "data list",
-    "data fetch",
-    "fleet show",
-    "key",
-]
+COMMANDS = dict(all_commands())
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help(command: str):
-    result = invoke(*command.split(), "--help")
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_command_has_help(path: tuple[str, ...]):
+    result = invoke(*path, "--help")
     assert result.exit_code == 0
-    assert f"Usage: codedfl {command}" in result.stdout
+    assert f"Usage: codedfl {' '.join(path)}" in result.stdout
 
 
-def test_the_list_of_commands_says_what_each_does(run: Run):
-    said = " ".join(run("--help").stdout.split())
-    for path, command in all_commands():
-        assert f"│ {path[0]} " in said
-        if len(path) == 1:
-            assert first_sentence(command) in said.replace(" │ │ ", " ")
+GROUPS = sorted({path[:depth] for path in COMMANDS for depth in range(len(path))})
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda words: " ".join(words) or "codedfl")
+def test_the_list_of_commands_says_what_each_does(run: Run, group: tuple[str, ...]):
+    said = " ".join(run(*group, "--help").stdout.replace("│", " ").split())
+    for path, command in COMMANDS.items():
+        if path[:-1] == group:
+            assert f" {path[-1]} {first_sentence(command)}" in said
+        elif path[: len(group)] == group:
+            assert f" {path[len(group)]} " in said
 
 
 def first_sentence(command: click.Command) -> str:
@@ -123,15 +126,15 @@ def test_the_list_of_commands_loads_none_of_them():
     code = "from codedfl.cli.app import app\nimport sys\ntry: app(['--help'])\nexcept SystemExit: pass\n"
     listing = f"{code}print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", listing], capture_output=True, text=True, check=True)
-    assert "Laboratory" in done.stdout
+    assert "research" in done.stdout
     loaded = set(done.stdout.splitlines()[-1].split())
     assert not {"numpy", "numba", "matplotlib", "sklearn", "scipy", "cryptography"} & loaded
     ours = {name for name in loaded if name.split(".")[0] in ("codedfl", "codedfl_lab")}
-    assert {"codedfl_lab.cli.commands", "codedfl.cli.listed"} <= ours and len(ours) < 20
+    assert "codedfl.cli.tree" in ours and len(ours) < 20
 
 
 def test_commands_of_the_lab_are_named_where_it_is_not_there(run: Run, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("codedfl.cli.app.additions", lambda _group: {})
-    result = run("compare", "digits")
-    message = "compare is a command of codedfl-lab: pip install codedfl-lab"
+    result = run("lab", "compare", "digits")
+    message = "codedfl lab compare is in the package codedfl-lab: pip install codedfl-lab"
     assert (result.exit_code, result.stderr) == (2, f"error: {message}\n")

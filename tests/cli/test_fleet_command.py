@@ -27,7 +27,7 @@ latency = 0.04
 
 
 def test_the_paper_s_fleet_has_the_paper_s_epochs_with_masks_and_sealing_charged(run: Run):
-    outcome = json.loads(run("fleet", "show", "--json", "-").stdout)
+    outcome = json.loads(run("lab", "fleet", "show", "--json", "-").stdout)
     assert [(one["name"], one["count"]) for one in outcome["classes"]] == [
         ("fast", 10),
         ("medium", 5),
@@ -46,7 +46,7 @@ def test_the_paper_s_fleet_has_the_paper_s_epochs_with_masks_and_sealing_charged
 
 
 def test_in_words(run: Run):
-    result = run("fleet", "show", "--devices", "10")
+    result = run("lab", "fleet", "show", "--devices", "10")
     said = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert said[0] == "Fleet 'paper': 10 devices; how long each takes to answer, on average"
     assert said[3] == "fast 4 2.5e+07 0.5 5/10 10 % 10 % 0 ms 3.13 s 2.80 s"
@@ -58,7 +58,7 @@ def test_in_words(run: Run):
 def test_a_fleet_of_the_user_s_is_computed_by_hand(run: Run):
     Path("own.toml").write_text(OWN)
     arguments = ("--n-features", "100", "--n-outputs", "2", "--samples", "300")
-    result = run("fleet", "show", "own.toml", *arguments, "--json", "-")
+    result = run("lab", "fleet", "show", "own.toml", *arguments, "--json", "-")
     outcome = json.loads(result.stdout)
     assert "[phone]" in result.stderr, "a name is not markup"
     numbers, seal, pad = 100 * 2, 10, 13

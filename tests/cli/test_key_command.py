@@ -1,4 +1,4 @@
-"""``codedfl key``: a name and its key, the same every time, as ``codedfl roster`` takes them."""
+"""``codedfl site key``: a name and its key, the same every time, as ``codedfl roster`` takes them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from codedfl.crypto.key_files import DEVICE_KEY, load_identity
     ],
 )
 def test_a_new_roster_says_what_an_absent_device_costs(run: Run, tmp_path: Path, devices: int, said: str):
-    keys = [run("key", f"clinic-{i}", "--state", tmp_path).stdout.strip() for i in range(devices)]
+    keys = [run("site", "key", f"clinic-{i}", "--state", tmp_path).stdout.strip() for i in range(devices)]
     result = run("roster", "new", *keys, "--out", tmp_path / "roster.toml")
     assert " ".join(result.stdout.split()).endswith(said)
 
@@ -28,14 +28,14 @@ def test_a_new_roster_says_what_an_absent_device_costs(run: Run, tmp_path: Path,
 def test_the_lines_of_all_devices_make_a_roster(run: Run, tmp_path: Path):
     state, roster = tmp_path / "state", tmp_path / "roster.toml"
     names = ("clinic-1", "clinic=2", "Klinik-Süd")
-    lines = [run("key", name, "--state", state).stdout.strip() for name in names]
+    lines = [run("site", "key", name, "--state", state).stdout.strip() for name in names]
     assert run("roster", "new", *lines, "--out", roster).exit_code == 0
     assert load_roster(roster).keys == {name: load_identity(state / name / DEVICE_KEY).public for name in sorted(names)}
-    assert run("key", "clinic-1", "--state", state).stdout.strip() == lines[0]
+    assert run("site", "key", "clinic-1", "--state", state).stdout.strip() == lines[0]
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "clinic 1"])
 def test_a_name_that_is_no_folder_is_refused(run: Run, tmp_path: Path, name: str):
-    result = run("key", name, "--state", tmp_path)
+    result = run("site", "key", name, "--state", tmp_path)
     assert result.exit_code == 2
     assert result.stderr.startswith("error: the device's name must be printable, without spaces, ")

@@ -23,13 +23,13 @@ from wording import exactly
 def garden_model(run: Run, label: str) -> Path:
     """A model trained on garden.csv, which stays beside it."""
     path = write_csv(Path("garden.csv"), label)
-    arguments = ("--device", "shop", "--features", "linear", "--epochs", "8", "--out", "model")
-    assert run("train", path, "--label", label, *arguments).exit_code == 0
+    arguments = ("--device-column", "shop", "--features", "linear", "--epochs", "8", "--out", "model")
+    assert run("lab", "train", path, "--label", label, *arguments).exit_code == 0
     return Path("model/model.safetensors")
 
 
 def test_a_named_data_set_is_predicted_on_its_test_part(run: Run, digits_model: Path):
-    result = run("predict", digits_model, "digits")
+    result = run("study", "predict", digits_model, "digits")
     lines = result.stdout.splitlines()
     assert lines[0] == "prediction"
     expected = TrainedModel.load(digits_model).predict(datasets.load("digits").X_test)
@@ -38,7 +38,7 @@ def test_a_named_data_set_is_predicted_on_its_test_part(run: Run, digits_model: 
 
 
 def test_predictions_go_to_a_file(run: Run, digits_model: Path):
-    result = run("predict", digits_model, "digits", "--out", "new/folder/said.csv")
+    result = run("study", "predict", digits_model, "digits", "--out", "new/folder/said.csv")
     assert result.stdout == "wrote 359 predictions to new/folder/said.csv\n"
     assert len(Path("new/folder/said.csv").read_text().splitlines()) == 360
 
@@ -50,8 +50,8 @@ def test_columns_are_found_by_name_whatever_their_order(run: Run):
         lines = csv.writer(stream)
         lines.writerow(["age", "note", "width", "height"])
         lines.writerows([age, "text", width, height] for width, height, age in X)
-    said = run("predict", model, "shuffled.csv").stdout.splitlines()[1:]
-    assert said == run("predict", model, "garden.csv").stdout.splitlines()[1:]
+    said = run("study", "predict", model, "shuffled.csv").stdout.splitlines()[1:]
+    assert said == run("study", "predict", model, "garden.csv").stdout.splitlines()[1:]
     assert np.mean(np.array(said) == species(X)) > 0.9
 
 
@@ -62,9 +62,10 @@ def test_no_prediction_is_run_by_a_spreadsheet(run: Run):
     lines = ["width,label", *(f'{i % 5}.{i // 5},"{kinds[i % 5]}"' for i in range(100))]
     Path("kinds.csv").write_text("\n".join(lines) + "\n")
     arguments = ("--features", "rbf", "--n-features", 60, "--devices", 5, "--epochs", 20, "--out", "model")
-    assert run("train", "kinds.csv", "--label", "label", *arguments).exit_code == 0
+    assert run("lab", "train", "kinds.csv", "--label", "label", *arguments).exit_code == 0
     said = {
-        row[0] for row in csv.reader(run("predict", "model/model.safetensors", "kinds.csv").stdout.splitlines()[1:])
+        row[0]
+        for row in csv.reader(run("study", "predict", "model/model.safetensors", "kinds.csv").stdout.splitlines()[1:])
     }
     assert said == {"plain", *(f"'{kind}" for kind in kinds[:4])}
 
@@ -76,13 +77,13 @@ def test_a_logistic_model_of_a_study_gives_chances(run: Run):
     write_results(Path(), study, findings, {})
     lines = [",".join(map(str, row)) for row in zip(*case.values.values(), strict=True)]
     Path("new.csv").write_text("\n".join((",".join(case.values), *lines)) + "\n")
-    result = run("predict", "model-1.safetensors", "new.csv")
+    result = run("study", "predict", "model-1.safetensors", "new.csv")
     assert result.stderr == "note: a prediction is the chance of y = 1\n"
     fit = findings.models[0]
     assert isinstance(fit, GlmFinding) and fit.model is not None
     assert [float(one) for one in result.stdout.splitlines()[1:]] == fit.model.predict(case.table).tolist()
-    assert run("evaluate", "model-1.safetensors", "new.csv", "--label", "y").exit_code == 0
-    refused = run("evaluate", "model-1.safetensors", "new.csv", "--label", "weight")
+    assert run("study", "evaluate", "model-1.safetensors", "new.csv", "--label", "y").exit_code == 0
+    refused = run("study", "evaluate", "model-1.safetensors", "new.csv", "--label", "weight")
     assert refused.stderr.startswith("error: y must be 0 or 1 beside the chance of y = 1, got ")
     for method in ("to_sklearn", "to_onnx"):
         line = f"{method} must have a linear model, got the chance of y = 1: take coefficients.csv"
@@ -100,8 +101,8 @@ def test_a_row_with_a_gap_has_no_prediction_and_the_others_do(run: Run):
         cells[age] = value
         lines[row] = ",".join(cells)
     Path("gaps.csv").write_text("\n".join((head, *lines)) + "\n")
-    whole = run("predict", model, "garden.csv").stdout.splitlines()
-    result = run("predict", model, "gaps.csv")
+    whole = run("study", "predict", model, "garden.csv").stdout.splitlines()
+    result = run("study", "predict", model, "gaps.csv")
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [*whole[:2], '""', whole[3], '""', *whole[5:]]
     assert result.stderr == (
@@ -109,15 +110,15 @@ def test_a_row_with_a_gap_has_no_prediction_and_the_others_do(run: Run):
         " are empty\n"
     )
     Path("none.csv").write_text(f"{head}\n{lines[1]}\n")
-    none = run("predict", model, "none.csv", "--out", "said.csv")
+    none = run("study", "predict", model, "none.csv", "--out", "said.csv")
     assert (none.exit_code, none.stdout) == (0, "wrote 0 predictions to said.csv\n")
-    assert run("evaluate", model, "gaps.csv", "--label", "price").exit_code == 2
+    assert run("study", "evaluate", model, "gaps.csv", "--label", "price").exit_code == 2
 
 
 def test_a_missing_column_is_named(run: Run):
     model = garden_model(run, "species")
     Path("narrow.csv").write_text("width,age\n1,2\n")
-    result = run("predict", model, "narrow.csv")
+    result = run("study", "predict", model, "narrow.csv")
     assert (result.exit_code, result.stderr) == (
         2,
         "error: narrow.csv must have the column 'height', got 'width', 'age'\n",
@@ -126,13 +127,13 @@ def test_a_missing_column_is_named(run: Run):
 
 def test_a_model_and_data_of_another_width(run: Run, digits_model: Path):
     write_csv(Path("garden.csv"))
-    result = run("evaluate", digits_model, "garden.csv", "--label", "species")
+    result = run("study", "evaluate", digits_model, "garden.csv", "--label", "species")
     assert result.exit_code == 2
     assert result.stderr.startswith("error: column 'shop' of garden.csv must hold numbers")
 
 
 def test_evaluation_class_by_class(run: Run, digits_model: Path):
-    result = run("evaluate", digits_model, "digits", "--json", "-")
+    result = run("study", "evaluate", digits_model, "digits", "--json", "-")
     outcome = json.loads(result.stdout)
     assert set(outcome) == {"command", "model", "data", "rows", "clipped", "score_name", "score", "classes"}
     data, model = datasets.load("digits"), TrainedModel.load(digits_model)
@@ -151,7 +152,7 @@ def test_evaluation_class_by_class(run: Run, digits_model: Path):
 
 def test_a_file_is_evaluated_whole_with_the_label_it_was_trained_on(run: Run):
     model = garden_model(run, "species")
-    result = run("evaluate", model, "garden.csv")
+    result = run("study", "evaluate", model, "garden.csv")
     assert result.exit_code == 0
     assert "on 120 rows of garden.csv" in result.stdout
     assert "[bee]" in result.stdout, "a class is not markup"
@@ -163,27 +164,27 @@ def test_a_file_is_evaluated_whole_with_the_label_it_was_trained_on(run: Run):
 
 def test_regression_has_errors_instead_of_classes(run: Run):
     model = garden_model(run, "price")
-    outcome = json.loads(run("evaluate", model, "garden.csv", "--json", "-").stdout)
+    outcome = json.loads(run("study", "evaluate", model, "garden.csv", "--json", "-").stdout)
     truth = prices(numbers())
-    said = np.array([float(line) for line in run("predict", model, "garden.csv").stdout.splitlines()[1:]])
+    said = np.array([float(line) for line in run("study", "predict", model, "garden.csv").stdout.splitlines()[1:]])
     assert outcome["score_name"] == "R^2" and outcome["score"] > 0.99
     assert outcome["mean_absolute_error"] == pytest.approx(np.mean(np.abs(said - truth)))
     assert outcome["root_mean_square_error"] == pytest.approx(np.sqrt(np.mean((said - truth) ** 2)))
     assert "classes" not in outcome
     Path("dear.csv").write_text(Path("garden.csv").read_text() + "0.1,5,3,shop-1,1000000\n")
-    warned = run("evaluate", model, "dear.csv").stderr
+    warned = run("study", "evaluate", model, "dear.csv").stderr
     assert "warning: beyond the range of the training, and scored as they are: 1 of 121 targets\n" in warned
 
 
 def test_a_matrix_has_its_labels_in_y(run: Run):
     path = write_npz(Path("garden.npz"))
-    run("train", path, "--features", "linear", "--devices", "3", "--out", "model")
-    assert json.loads(run("evaluate", "model/model.safetensors", path, "--json", "-").stdout)["rows"] == 120
+    run("lab", "train", path, "--features", "linear", "--devices", "3", "--out", "model")
+    assert json.loads(run("study", "evaluate", "model/model.safetensors", path, "--json", "-").stdout)["rows"] == 120
 
 
 def test_a_damaged_matrix_is_refused(run: Run, digits_model: Path):
     Path("broken.npz").write_bytes(b"no archive at all")
-    result = run("evaluate", digits_model, "broken.npz")
+    result = run("study", "evaluate", digits_model, "broken.npz")
     assert result.exit_code == 2
     assert result.stderr.startswith("error: broken.npz must be a readable .npz file, got ")
 
@@ -191,11 +192,11 @@ def test_a_damaged_matrix_is_refused(run: Run, digits_model: Path):
 def test_an_unknown_class_is_refused(run: Run):
     model = garden_model(run, "species")
     Path("strange.csv").write_text("width,height,age,species\n1,2,3,wasp\n")
-    result = run("evaluate", model, "strange.csv")
+    result = run("study", "evaluate", model, "strange.csv")
     assert (result.exit_code, result.stderr) == (2, "error: y must hold the 2 classes only, got 'wasp'\n")
 
 
 def test_values_beyond_the_common_range_are_counted(run: Run):
     model = garden_model(run, "species")
     Path("far.csv").write_text("width,height,age,species\n1000,5,3,ant\n-1000,5,3,ant\n0,5,3,ant\n")
-    assert json.loads(run("evaluate", model, "far.csv", "--json", "-").stdout)["clipped"] == 2
+    assert json.loads(run("study", "evaluate", model, "far.csv", "--json", "-").stdout)["clipped"] == 2

@@ -70,7 +70,7 @@ def test_beyond_shows_goals_verdicts_and_prices(run: Run, calls: list[dict[str, 
     made = replace(made, scaling=(size,), peers=(size,))
     monkeypatch.setattr(reproduce_module, "reproduce_beyond", lambda *_: made)
     monkeypatch.setattr(reproduce_module, "write_beyond_report", reproduce_module.write_report)
-    said = run("reproduce", "beyond", "--out", "here").stdout
+    said = run("lab", "reproduce", "beyond", "--out", "here").stdout
     assert "public keys  pads × 2  48-bit work" in said, "no heading is cut"
     assert "MNIST, 1000 devices:" in said and said.count("340–576") == len(AIMS)
     assert {"400", "missed", "450", "225", "150", "112", "90.0", "75.0", "64.3", "48-bit"} <= set(said.split())
@@ -79,7 +79,7 @@ def test_beyond_shows_goals_verdicts_and_prices(run: Run, calls: list[dict[str, 
 
 
 def test_table_headline_claims_and_files(run: Run, calls: list[dict[str, Any]]):
-    result = run("reproduce", "mnist", "--out", "here", "--data-dir", "mine")
+    result = run("lab", "reproduce", "mnist", "--out", "here", "--data-dir", "mine")
     assert result.exit_code == 0
     said = " ".join(result.stdout.replace("\u202f", " ").split())
     assert "MNIST, Figure 1a: time to 95 % accuracy" in said
@@ -92,18 +92,18 @@ def test_table_headline_claims_and_files(run: Run, calls: list[dict[str, Any]]):
     scope = call["scope"]
     assert (list(scope.seeds), scope.draws, scope.n_features, scope.rows) == ([0, 1, 2, 3, 4], 100, 2000, None)
     assert scope.data_dir == Path("mine")
-    assert scope.command == "codedfl reproduce mnist --out here --data-dir mine"
+    assert scope.command == "codedfl lab reproduce mnist --out here --data-dir mine"
 
 
 def test_all_is_both(run: Run, calls: list[dict[str, Any]]):
-    outcome = json.loads(run("reproduce", "all", "--seeds", "2", "--draws", "7", "--json", "-").stdout)
+    outcome = json.loads(run("lab", "reproduce", "all", "--seeds", "2", "--draws", "7", "--json", "-").stdout)
     assert [call["name"] for call in calls] == ["mnist", "fashion-mnist"]
     assert [(list(call["scope"].seeds), call["scope"].draws) for call in calls] == [([0, 1], 7)] * 2
-    assert outcome == {"command": "reproduce", "experiments": [results(name).to_json() for name in EXPERIMENTS]}
+    assert outcome == {"command": "lab reproduce", "experiments": [results(name).to_json() for name in EXPERIMENTS]}
 
 
 def test_a_quick_look_says_so(run: Run, calls: list[dict[str, Any]]):
-    result = run("reproduce", "fashion-mnist", "--quick")
+    result = run("lab", "reproduce", "fashion-mnist", "--quick")
     assert [(list(one.seeds), one.n_features, one.rows) for one in (call["scope"] for call in calls)] == [
         ([0], 500, 10_000)
     ]
@@ -119,8 +119,8 @@ def test_ctrl_c_says_what_was_finished(run: Run, calls: list[dict[str, Any]], mo
         return quickly(name, *options)
 
     monkeypatch.setattr(reproduce_module, "reproduce", interrupted_at_fashion)
-    result = run("reproduce", "all", "--out", "here")
+    result = run("lab", "reproduce", "all", "--out", "here")
     assert (result.exit_code, result.stderr) == (130, "interrupted at fashion-mnist: kept here/mnist\n")
-    result = run("reproduce", "fashion-mnist", "--out", "here")
+    result = run("lab", "reproduce", "fashion-mnist", "--out", "here")
     assert (result.exit_code, result.stderr) == (130, "interrupted at fashion-mnist: nothing was finished\n")
     assert len(calls) == 1

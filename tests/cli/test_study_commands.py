@@ -39,7 +39,7 @@ def clinics(run: Run) -> Path:
 @pytest.fixture
 def contract(run: Run, clinics: Path) -> Path:
     """The study with its roster and the server's key; it holds no rows out, which a device's random key would draw."""
-    lines = [run("key", f"clinic-{i}", "--state", "state").stdout for i in range(3)]
+    lines = [run("site", "key", f"clinic-{i}", "--state", "state").stdout for i in range(3)]
     Path("keys.txt").write_text("".join(lines[1:]))
     said = run("roster", "new", lines[0].strip(), "keys.txt").stdout
     digest = re.search('roster = "([0-9a-f]{64})"', said)[1]
@@ -52,7 +52,7 @@ def contract(run: Run, clinics: Path) -> Path:
 
 def approve(run: Run, table: object, *more: object) -> tuple[int, str, str]:
     result = run(
-        *("study", "approve", "study.toml", "--name", "clinic-1", "--roster", "roster.toml", "--who", "Ada"),
+        *("site", "approve", "study.toml", "--name", "clinic-1", "--roster", "roster.toml", "--who", "Ada"),
         *("--state", "state", "--table", table, *more),
     )
     return result.exit_code, result.stdout, result.stderr
@@ -69,15 +69,15 @@ def test_a_study_is_approved_and_remembered(run: Run, contract: Path, clinics: P
     assert len(DeviceFolder.of(Path("state"), "clinic-1").snapshot(digest)) == 60
     again = approve(run, clinics / "clinic-1.csv")
     assert again[1].splitlines()[-1] == said.splitlines()[-1]
-    ledger = run("ledger", "clinic-1", "--state", "state", "--json", "-")
+    ledger = run("site", "ledger", "clinic-1", "--state", "state", "--json", "-")
     (entry,) = json.loads(ledger.stdout)["approvals"]
     assert (entry["digest"], entry["who"], entry["rows"]) == (digest.hex(), "Ada", 60)
     assert entry["pod"] == ["clinic-0", "clinic-1", "clinic-2"]
     assert "No bound holds over the 1 approval(s) of the ledger" in ledger.stderr
-    assert run("study", "withdraw", "00", "--name", "clinic-1", "--state", "state").exit_code == 2
-    gone = run("study", "withdraw", digest.hex()[:8], "--name", "clinic-1", "--state", "state")
+    assert run("site", "withdraw", "00", "--name", "clinic-1", "--state", "state").exit_code == 2
+    gone = run("site", "withdraw", digest.hex()[:8], "--name", "clinic-1", "--state", "state")
     assert gone.stdout == f"{load_study(contract).name}, edition 1, is not approved any more; its rows are free\n"
-    nobody = run("ledger", "clinic-2", "--state", "state")
+    nobody = run("site", "ledger", "clinic-2", "--state", "state")
     rule = "name must be of a device with approvals under state, got 'clinic-2': --state names the folder"
     assert (nobody.exit_code, nobody.stderr.strip()) == (2, f"error: {rule}")
     assert not Path("state/clinic-2/contract").exists(), "to look at a ledger makes none"
@@ -121,7 +121,7 @@ def test_a_dry_run_records_nothing(run: Run, contract: Path, clinics: Path):
         *(0, "nothing speaks against this study, and nothing was recorded: approve it without --dry-run"),
     )
     assert "Which columns could pick out people on this table?" in said
-    assert run("ledger", "clinic-1", "--state", "state", "--json", "ledger.json").exit_code == 0
+    assert run("site", "ledger", "clinic-1", "--state", "state", "--json", "ledger.json").exit_code == 0
     assert json.loads(Path("ledger.json").read_text())["approvals"] == []
     assert not list(Path("state").rglob("snapshots/*"))
     assert approve(run, clinics / "bad.csv", "--dry-run")[0] == 2
@@ -215,7 +215,7 @@ def test_a_folder_of_ugly_tables_is_looked_at_as_a_whole(run: Run, clinics: Path
     rehearsed = run("study", "rehearse", "codes.toml", "--tables", clinics)
     assert "note: without rows, so they only help: empty\n" in rehearsed.stderr
     assert "empty would refuse" not in rehearsed.stderr and "4 of 4 in 1 pod" in rehearsed.stdout
-    Path("keys.txt").write_text("".join(run("key", path.stem).stdout for path in sorted(clinics.iterdir())))
+    Path("keys.txt").write_text("".join(run("site", "key", path.stem).stdout for path in sorted(clinics.iterdir())))
     assert run("roster", "new", "keys.txt").exit_code == 0
     owners = run("study", "rehearse", "codes.toml", "--tables", clinics, "--roster", "roster.toml")
     assert f"empty would refuse: {NO_ROWS}\n" in owners.stderr
@@ -240,7 +240,7 @@ def test_a_drafted_name_is_one_that_brokers_take(run: Run, tmp_path: Path):
         file.write_text(spaced)
         for refusing in (
             ("study", "check", file, table),
-            ("study", "approve", file, "--name", "a", "--roster", "r.toml", "--who", "x"),
+            ("site", "approve", file, "--name", "a", "--roster", "r.toml", "--who", "x"),
         ):
             assert "name of the study must be printable, without spaces" in run(*refusing).stderr
 
@@ -320,7 +320,7 @@ def test_rosters_grow_by_pods_and_show_their_digest(run: Run, contract: Path):
         (("roster", "new", "a=b"), "key of 'a' must be a public key of 32 bytes in hex, got 'b'"),
         (("roster", "new", *[f"a={'ab' * 32}"] * 2), "each device must be given once, got 'a' twice"),
         (
-            ("ledger", "a/b"),
+            ("site", "ledger", "a/b"),
             "the device's name must be printable, without spaces, / \\ + # and a dot in front, got 'a/b': write 'a-b'",
         ),
     ],

@@ -39,9 +39,9 @@ def test_from_a_folder_of_tables_to_a_model(run: Run, clinics: Path):
     assert outcome["score_name"] == "R^2" and outcome["score"]["r_squared"] > 0.3
     assert "warning: clipped to the study's ranges: 1 of 'crp'\n" in result.stderr
     assert "note: no table files, so left out of clinics: clinic-6.xlsx (save sheets as CSV UTF-8)\n" in result.stderr
-    said = run("predict", outcome["model"], clinics / "clinic-3.csv")
+    said = run("study", "predict", outcome["model"], clinics / "clinic-3.csv")
     assert len(said.stdout.splitlines()) == 61
-    scored = json.loads(run("evaluate", outcome["model"], clinics / "clinic-3.csv", "--json", "-").stdout)
+    scored = json.loads(run("study", "evaluate", outcome["model"], clinics / "clinic-3.csv", "--json", "-").stdout)
     assert scored["rows"] == 60 and scored["score"] > 0.3
 
 
@@ -106,7 +106,7 @@ def test_a_rehearsal_leaves_all_that_a_paper_needs_and_a_total_to_refit_from(run
     bad = run("study", "refit", "study.toml", "out", "--contrast", "age")
     assert bad.stderr.startswith("error: --contrast must be 'A - B' of two of age, constant, crp, ")
     nothing = run("study", "refit", "study.toml", "nowhere")
-    assert nothing.stderr.startswith("error: FOLDER must hold what codedfl serve or study rehearse wrote, got ")
+    assert nothing.stderr.startswith("error: FOLDER must hold what codedfl server run or study rehearse wrote, got ")
 
 
 def test_a_column_that_is_the_same_everywhere_is_named(run: Run, clinics: Path):
@@ -161,7 +161,7 @@ def test_one_table_is_dealt_out(run: Run, clinics: Path):
         ),
         (
             ("study", "rehearse", "study.toml", "--tables", "clinics", "--epsilon", "1"),
-            "No such option '--epsilon'. Did you mean '--json'?",
+            "no option --epsilon of codedfl study rehearse: --help lists them",
         ),
         (
             ("study", "rehearse", "study.toml", "--tables", "clinics", "--fleet", "none"),

@@ -47,18 +47,18 @@ def read_trace(path: str | Path) -> list[tuple[int, float, float]]:
     [
         (("--scheme", "role-keys"), "role-keys, z = 1: an epoch ends with 2 of 5 answers, the first of each role"),
         (
-            ("--scheme", "coded-keys", "--devices", 6, "--groups", 2, "--alpha", 2),
+            ("--scheme", "coded-keys", "--devices", 6, "--set", "groups=2", "--alpha", 2),
             "coded-keys, α = 2, 2 groups: an epoch ends with 4 of 6 answers, the first 2 of each group",
         ),
     ],
 )
 def test_whose_answers_an_epoch_waits_for(run: Run, options: tuple[object, ...], ends: str):
-    said = run("train", "digits", "--n-features", 20, "--devices", 5, "--epochs", 2, *options).stdout
+    said = run("lab", "train", "digits", "--n-features", 20, "--devices", 5, "--epochs", 2, *options).stdout
     assert ends in " ".join(said.split())
 
 
 def test_the_outcome_in_words(run: Run):
-    result = run("train", "digits", *SMALL)
+    result = run("lab", "train", "digits", *SMALL)
     assert result.exit_code == 0
     said = " ".join(result.stdout.split())
     assert "digits: 1438 rows to train on, 359 to test on, 10 classes" in said
@@ -73,10 +73,10 @@ def test_the_outcome_in_words(run: Run):
 
 
 def test_model_trace_and_json_agree(run: Run):
-    result = run("train", "digits", *SMALL, "--out", "here", "--json", "-")
+    result = run("lab", "train", "digits", *SMALL, "--out", "here", "--json", "-")
     outcome = json.loads(result.stdout)
     assert set(outcome) == KEYS
-    assert outcome["command"] == "train" and outcome["alpha"] == 3 and outcome["regularisation"] == 9e-6
+    assert outcome["command"] == "lab train" and outcome["alpha"] == 3 and outcome["regularisation"] == 9e-6
     assert (outcome["epochs"], outcome["interrupted"], outcome["step"]) == (6, False, None)
     trace = read_trace(outcome["trace"])
     assert [epoch for epoch, _, _ in trace] == [1, 2, 3, 4, 5, 6]
@@ -90,8 +90,8 @@ def test_model_trace_and_json_agree(run: Run):
 
 
 def test_the_same_seed_gives_the_same_model_bit_for_bit(run: Run, digits_model: Path):
-    run("train", "digits", *SMALL, "--out", "again")
-    run("train", "digits", *SMALL, "--out", "other", "--seed", "1")
+    run("lab", "train", "digits", *SMALL, "--out", "again")
+    run("lab", "train", "digits", *SMALL, "--out", "other", "--seed", "1")
     first, again, other = (
         TrainedModel.load(path).theta
         for path in (digits_model, Path("again/model.safetensors"), Path("other/model.safetensors"))
@@ -101,34 +101,34 @@ def test_the_same_seed_gives_the_same_model_bit_for_bit(run: Run, digits_model: 
 
 
 def test_the_paper_s_scheme_makes_the_same_model(run: Run, digits_model: Path):
-    run("train", "digits", *SMALL, "--scheme", "coded-padded", "--alpha", "5", "--out", "padded")
+    run("lab", "train", "digits", *SMALL, "--scheme", "coded-padded", "--alpha", "5", "--out", "padded")
     assert np.array_equal(TrainedModel.load(digits_model).theta, TrainedModel.load("padded/model.safetensors").theta)
 
 
 def test_training_stops_at_the_target(run: Run):
-    result = run("train", "digits", *SMALL, "--target", "0.8", "--json", "-")
+    result = run("lab", "train", "digits", *SMALL, "--reach", "0.8", "--json", "-")
     trace = read_trace(json.loads(result.stdout)["trace"])
     assert trace[-1][2] >= 0.8 > trace[-2][2]
 
 
 def test_a_target_out_of_reach_is_said(run: Run):
-    result = run("train", "digits", *SMALL, "--target", "1", "--epochs", "2")
+    result = run("lab", "train", "digits", *SMALL, "--reach", "1", "--epochs", "2")
     assert result.exit_code == 0
     assert "the target 100.0\u202f% was not reached" in result.stdout
 
 
 @pytest.mark.parametrize("solver", ["gd", "nesterov"])
 def test_descent_derives_its_step_unless_told(run: Run, solver: str):
-    result = run("train", "digits", *SMALL, "--solver", solver, "--json", "-")
+    result = run("lab", "train", "digits", *SMALL, "--solver", solver, "--json", "-")
     assert json.loads(result.stdout)["step"] == "derived"
-    result = run("train", "digits", *SMALL, "--solver", solver, "--step", "paper", "--json", "-")
+    result = run("lab", "train", "digits", *SMALL, "--solver", solver, "--set", "step=paper", "--json", "-")
     assert json.loads(result.stdout)["step"] == "paper"
 
 
-@pytest.mark.parametrize("step", [(), ("--step", "paper")])
+@pytest.mark.parametrize("step", [(), ("--set", "step=paper")])
 def test_nesterov_does_not_run_away(run: Run, step: tuple[str, ...]):
     """With the whole of descent's step it diverged at epoch 34."""
-    command = ("train", "digits", "--devices", 5, "--n-features", 60, "--solver", "nesterov", "--epochs", 60)
+    command = ("lab", "train", "digits", "--devices", 5, "--n-features", 60, "--solver", "nesterov", "--epochs", 60)
     result = run(*command, *step, "--json", "-")
     assert result.exit_code == 0, result.stderr
     scores = [score for _, _, score in read_trace(json.loads(result.stdout)["trace"])]
@@ -136,7 +136,7 @@ def test_nesterov_does_not_run_away(run: Run, step: tuple[str, ...]):
 
 
 def test_a_dirichlet_partition_needs_nothing_else(run: Run):
-    result = run("train", "digits", *SMALL, "--partition", "dirichlet", "--json", "-")
+    result = run("lab", "train", "digits", *SMALL, "--partition", "dirichlet", "--json", "-")
     assert json.loads(result.stdout)["partition"] == "dirichlet"
 
 
@@ -150,7 +150,7 @@ def write_ages(path: Path) -> None:
 
 def test_whole_numbers_with_many_values_are_a_quantity_and_that_is_said(run: Run):
     write_ages(Path("ages.csv"))
-    common = ("train", "ages.csv", "--devices", 4, "--n-features", 30, "--epochs", 3, "--json", "out.json")
+    common = ("lab", "train", "ages.csv", "--devices", 4, "--n-features", 30, "--epochs", 3, "--json", "out.json")
     result = run(*common)
     assert json.loads(Path("out.json").read_text())["task"] == "regression"
     assert result.stderr == (
@@ -162,7 +162,7 @@ def test_whole_numbers_with_many_values_are_a_quantity_and_that_is_said(run: Run
 
 def test_few_whole_numbers_are_classes_and_that_is_said(run: Run):
     Path("few.csv").write_text("a,label\n" + "".join(f"{i % 7},{i % 3}\n" for i in range(90)))
-    result = run("train", "few.csv", "--devices", 4, "--n-features", 30, "--epochs", 3)
+    result = run("lab", "train", "few.csv", "--devices", 4, "--n-features", 30, "--epochs", 3)
     assert (
         result.stderr
         == "note: the labels are whole numbers, 3 of them, taken for classes; --task regression changes it\n"
@@ -171,7 +171,19 @@ def test_few_whole_numbers_are_classes_and_that_is_said(run: Run):
 
 def test_text_labels_and_a_device_column(run: Run):
     path = write_csv(Path("garden.csv"))
-    arguments = ("train", path, "--label", "species", "--device", "shop", "--n-features", "40", "--epochs", "8")
+    arguments = (
+        "lab",
+        "train",
+        path,
+        "--label",
+        "species",
+        "--device-column",
+        "shop",
+        "--n-features",
+        "40",
+        "--epochs",
+        "8",
+    )
     outcome = json.loads(run(*arguments, "--json", "-").stdout)
     assert (outcome["partition"], outcome["devices"], outcome["z"]) == ("device", 4, 1)
     assert outcome["columns"] == ["width", "height", "age"] and outcome["label"] == "species"
@@ -182,13 +194,13 @@ def test_text_labels_and_a_device_column(run: Run):
 
 def test_parquet(run: Run):
     path = write_parquet(Path("garden.parquet"))
-    outcome = json.loads(run("train", path, "--n-features", "40", "--devices", "3", "--json", "-").stdout)
+    outcome = json.loads(run("lab", "train", path, "--n-features", "40", "--devices", "3", "--json", "-").stdout)
     assert outcome["score"] > 0.9 and outcome["n_outputs"] == 2
 
 
 def test_regression_has_its_own_lambda(run: Run):
     path = write_npz(Path("garden.npz"))
-    result = run("train", path, "--features", "linear", "--devices", "3", "--json", "-")
+    result = run("lab", "train", path, "--features", "linear", "--devices", "3", "--json", "-")
     outcome = json.loads(result.stdout)
     assert (outcome["task"], outcome["score_name"], outcome["regularisation"]) == ("regression", "R^2", 1e-3)
     assert outcome["score"] > 0.99 and outcome["n_features"] == 4 and outcome["n_outputs"] == 1
@@ -197,7 +209,7 @@ def test_regression_has_its_own_lambda(run: Run):
 
 def test_one_row_to_test_on_is_no_score(run: Run):
     Path("four.csv").write_text("a,b,y\n1,2,3\n2,1,4\n3,4,8\n4,3,9\n")
-    result = run("train", "four.csv", "--label", "y", "--features", "linear", "--devices", "2", "--json", "-")
+    result = run("lab", "train", "four.csv", "--label", "y", "--features", "linear", "--devices", "2", "--json", "-")
     outcome = json.loads(result.stdout)
     assert (outcome["score"], outcome["best_score"], outcome["test_rows"]) == (None, None, 1)
     assert "R^2         not known: the rows to test on all have the same target" in result.stderr
@@ -211,16 +223,16 @@ def test_few_rows_get_few_features_and_many_the_paper_s(run: Run, monkeypatch: p
         raise RangeExceeded("enough")
 
     monkeypatch.setattr(inputs_module, "make_problem", stop)
-    run("train", "digits")
+    run("lab", "train", "digits")
     monkeypatch.setattr("codedfl_lab.cli.inputs.FEW_ROWS", 1000)
-    run("train", "digits")
+    run("lab", "train", "digits")
     assert asked == [500, 2000]
 
 
 def test_a_fleet_of_the_user_s_brings_its_devices(run: Run):
     links = "setup_factor = 0\nuplink_rate = 1e6\ndownlink_rate = 1e6\nfailure_probability = 0\nheader_overhead = 0\n"
     Path("own.toml").write_text(f"[server]\nmac_rate = 1e9\n[[device]]\ncount = 4\nmac_rate = 1e6\n{links}")
-    arguments = ("train", "digits", "--fleet", "own.toml", "--n-features", "30", "--epochs", "2", "--json", "-")
+    arguments = ("lab", "train", "digits", "--fleet", "own.toml", "--n-features", "30", "--epochs", "2", "--json", "-")
     outcome = json.loads(run(*arguments).stdout)
     assert (outcome["fleet"], outcome["devices"], outcome["z"]) == ("own", 4, 1)
     assert json.loads(run(*arguments, "--devices", "3").stdout)["devices"] == 3
@@ -241,9 +253,9 @@ def interrupt_at(epoch: int, error: BaseException, monkeypatch: pytest.MonkeyPat
 
 
 def test_ctrl_c_keeps_the_model_so_far(run: Run, monkeypatch: pytest.MonkeyPatch):
-    run("train", "digits", *SMALL, "--epochs", "3", "--out", "short")
+    run("lab", "train", "digits", *SMALL, "--epochs", "3", "--out", "short")
     interrupt_at(3, KeyboardInterrupt(), monkeypatch)
-    result = run("train", "digits", *SMALL, "--out", "cut", "--json", "cut.json")
+    result = run("lab", "train", "digits", *SMALL, "--out", "cut", "--json", "cut.json")
     assert result.exit_code == 130
     assert result.stderr == "interrupted: kept cut/model.safetensors, the model after epoch 3\n"
     short, cut = (TrainedModel.load(f"{folder}/model.safetensors") for folder in ("short", "cut"))
@@ -258,7 +270,7 @@ def test_ctrl_c_before_the_first_epoch(run: Run, monkeypatch: pytest.MonkeyPatch
         raise KeyboardInterrupt
 
     monkeypatch.setattr(training_module, "simulate", interrupted)
-    result = run("train", "digits", *SMALL, "--out", "cut")
+    result = run("lab", "train", "digits", *SMALL, "--out", "cut")
     assert result.exit_code == 130
     assert result.stderr == "interrupted: no epoch was finished, so there is no model to keep\n"
     assert [path.name for path in Path("cut").iterdir()] == ["events.jsonl"], "what happened is in the journal"
@@ -269,13 +281,13 @@ def test_ctrl_c_while_the_data_are_prepared(run: Run, monkeypatch: pytest.Monkey
         raise KeyboardInterrupt
 
     monkeypatch.setattr(inputs_module, "make_problem", interrupted)
-    result = run("train", "digits", *SMALL)
+    result = run("lab", "train", "digits", *SMALL)
     assert (result.exit_code, result.stderr) == (130, "interrupted: nothing was kept\n")
 
 
 def test_an_error_keeps_the_model_so_far(run: Run, monkeypatch: pytest.MonkeyPatch):
     interrupt_at(2, RangeExceeded("a number must fit, got a larger one"), monkeypatch)
-    result = run("train", "digits", *SMALL, "--out", "cut")
+    result = run("lab", "train", "digits", *SMALL, "--out", "cut")
     assert result.exit_code == 2
     assert result.stderr == (
         "error: a number must fit, got a larger one; kept cut/model.safetensors, the model after epoch 2\n"
@@ -285,38 +297,38 @@ def test_an_error_keeps_the_model_so_far(run: Run, monkeypatch: pytest.MonkeyPat
 
 def test_a_step_too_large_is_called_so(run: Run):
     path = write_npz(Path("garden.npz"))
-    result = run("train", path, "--features", "linear", "--devices", "3", "--solver", "gd", "--step", "paper")
+    result = run(
+        "lab", "train", path, "--features", "linear", "--devices", "3", "--solver", "gd", "--set", "step=paper"
+    )
     assert result.exit_code == 2
     assert result.stderr.startswith("error: the step is too large for these features (the update must have")
-    assert (
-        "): leave out --step, which then suits them; kept results/train-garden.npz/model.safetensors" in result.stderr
-    )
+    assert "): leave out step, which then suits them; kept results/train-garden.npz/model.safetensors" in result.stderr
     assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("solver", ["gd", "nesterov"])
 def test_descent_on_an_own_table(run: Run, solver: str):
     path = write_npz(Path("garden.npz"))
-    result = run("train", path, "--features", "linear", "--devices", "3", "--solver", solver, "--json", "-")
+    result = run("lab", "train", path, "--features", "linear", "--devices", "3", "--solver", solver, "--json", "-")
     assert json.loads(result.stdout)["score"] > 0.99
 
 
 def test_one_shot_needs_one_epoch(run: Run):
-    result = run("train", "digits", "--devices", 5, "--n-features", 40, "--scheme", "one-shot", "--json", "-")
+    result = run("lab", "train", "digits", "--devices", 5, "--n-features", 40, "--scheme", "one-shot", "--json", "-")
     outcome = json.loads(result.stdout)
     assert (outcome["solver"], outcome["epochs"]) == ("closed-form", 1)
     assert outcome["score"] > 0.7
 
 
 def test_more_precision_than_three_primes_give_is_refused(run: Run):
-    result = run("train", "digits", *SMALL, "--precision", 90)
+    result = run("lab", "train", "digits", *SMALL, "--set", "precision=90")
     assert result.exit_code == 2
     assert "fraction bits for these bounds, got 90; no epoch was finished" in result.stderr
 
 
 def test_the_default_withstands_a_colluder_and_says_so(run: Run):
     small = [option for option in SMALL if option not in ("--scheme", "coded-keys", "--alpha", "3")]
-    result = run("train", "digits", *small, "--json", "-")
+    result = run("lab", "train", "digits", *small, "--json", "-")
     outcome = json.loads(result.stdout)
     assert (outcome["scheme"], outcome["z"]) == ("role-keys", 1)
     assert outcome["protection"] == "no device is exposed by one colluder"

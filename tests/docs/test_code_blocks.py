@@ -139,10 +139,10 @@ def commands(text: str) -> Iterator[list[str]]:
 
 def test_commands_are_found():
     text = (
-        "for i in 0 1; do codedfl key h-$i --state s; done > roster.toml\n"
-        "sudo -u x /bin/codedfl watch a \\\n  --open &  # codedfl\n"
+        "for i in 0 1; do codedfl site key h-$i --state s; done > roster.toml\n"
+        "sudo -u x /bin/codedfl server watch a \\\n  --open &  # codedfl\n"
     )
-    assert list(commands(text)) == [["key", "h-$i", "--state", "s"], ["watch", "a", "--open"]]
+    assert list(commands(text)) == [["site", "key", "h-$i", "--state", "s"], ["server", "watch", "a", "--open"]]
 
 
 @pytest.mark.parametrize("name", nightly_but(CHEAP_NOTEBOOKS, NOTEBOOKS))

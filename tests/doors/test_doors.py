@@ -88,7 +88,7 @@ def table() -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.usefixtures("pairs_known")
 def test_the_command_line_takes_the_variant_that_the_scheme_takes():
     said = CliRunner(env={"COLUMNS": "100"}).invoke(
-        app, ["privacy", "pairs", "--devices", "10"], catch_exceptions=False
+        app, ["lab", "privacy", "pairs", "--devices", "10"], catch_exceptions=False
     )
     assert said.stdout.startswith("pairs, α = 2, 5 groups, 10 devices")
 

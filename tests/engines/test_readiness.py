@@ -1,9 +1,8 @@
-"""``codedfl join --check``: one screen, every line with what helps, and the code that a script reads."""
+"""``codedfl site check``: one screen, every line with what helps, and the code that a script reads."""
 
 from __future__ import annotations
 
 import errno
-import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -79,9 +78,9 @@ def test_what_is_wrong_is_said_with_what_helps(made: Federation, broker: Running
     digest = other.digest().hex()[:16]
     assert texts[:3] == [
         "the certificate must name 'clinic-0', got 'clinic-1': codedfl broker add makes one",
-        f"the study 'stays' must be approved on this device, got no approval of {digest}: codedfl study approve records"
+        f"the study 'stays' must be approved on this device, got no approval of {digest}: codedfl site approve records"
         " one",
-        f"the rows approved for the study {digest} must be frozen on this device, got none: codedfl study approve"
+        f"the rows approved for the study {digest} must be frozen on this device, got none: codedfl site approve"
         " completes an approval that was cut short",
     ]
     assert texts[3].startswith(f"the broker must be reachable at mqtts://{HOST}:1, got ")
@@ -117,7 +116,7 @@ def test_newer_rows_a_lost_key_and_a_clock_that_went_back(made: Federation, monk
         ledger.approvals[0] = replace(ledger.approvals[0], when="2999-01-01T00:00:00+00:00")
         ledger.approvals.append(replace(ledger.approvals[0], digest=bytes(32), name="other"))
     points = {one.what: one for one in readiness(made.study, nowhere, made.membership(NAME))}
-    assert points["study"].found.endswith("got none: codedfl key")
+    assert points["study"].found.endswith("got none: codedfl site key")
     assert points["clock"].found.startswith(
         "the clock must be later than the ledger's last entry, 2999-01-01 00:00, got "
     )
@@ -126,22 +125,16 @@ def test_newer_rows_a_lost_key_and_a_clock_that_went_back(made: Federation, monk
 
 def check(made: Federation, study: Study, monkeypatch: pytest.MonkeyPatch, *more: str) -> Result:
     monkeypatch.setattr(join_command, "load_study", lambda _: study)
-    command = ["join", "study.toml", "--broker", "mqtt://127.0.0.1:1", "--roster", str(made.roster_file)]
+    command = ["site", "check", "study.toml", "--broker", "mqtt://127.0.0.1:1", "--roster", str(made.roster_file)]
     command += ["--name", NAME, "--state", str(made.folder), *more]
     return CliRunner(env={"COLUMNS": "80"}).invoke(app, command, catch_exceptions=False)
 
 
 def test_it_is_one_screen_and_a_code(made: Federation, monkeypatch: pytest.MonkeyPatch):
-    result = check(made, made.study, monkeypatch, "--check")
+    result = check(made, made.study, monkeypatch)
     lines = result.stdout.splitlines()
     assert result.exit_code == 1
     assert max(map(len, lines)) <= 80 and len(lines) < 24
     assert [line.split()[0] for line in lines if line[:2] in ("ok", "NO")] == ["ok", "ok", "ok", "ok", "ok", "NO"]
     assert lines[-1] == "not ready: broker"
     assert "Traceback" not in result.stderr
-
-
-def test_a_table_is_for_the_check(made: Federation, monkeypatch: pytest.MonkeyPatch):
-    result = check(made, made.study, monkeypatch, "--table", "my.csv")
-    assert result.exit_code == 2
-    assert re.fullmatch("error: --table must go with --check: .*, got 'my.csv'\n", result.stderr)

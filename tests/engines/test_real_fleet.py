@@ -1,4 +1,4 @@
-"""Real programs: a broker with TLS on the loopback address, ``codedfl serve``, four ``codedfl join``, one is killed."""
+"""Real programs: a broker with TLS on the loopback address, a server, four devices, of which one is killed."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_an_absent_device_costs_its_disclosure_group_and_nobody_else(
     fleet = Fleet(made, FaultyBroker(), absent=("clinic-5",))
     found = fleet.serve(join=20.0)
     same_findings(found, made.rehearsed(("clinic-0", "clinic-1", "clinic-2", "clinic-3")))
-    assert "absent (start codedfl join there, or the SuperNode): clinic-5" in caplog.text
+    assert "absent (start codedfl site join there, or the SuperNode): clinic-5" in caplog.text
     assert "left out with their disclosure groups: clinic-4, clinic-6" in caplog.text
     assert fleet.broker.now < 40.0
 
@@ -118,7 +118,7 @@ def test_a_disk_that_is_full_or_read_only_stops_its_device_and_loses_nothing(tmp
     def guarded(link: Any) -> None:
         try:
             turn(link)
-        except OSError:  # codedfl join ends with one line
+        except OSError:  # codedfl site join ends with one line
             fleet.kill("clinic-5", 2.0)
 
     setattr(fleet.broker, "_turn", guarded)  # noqa: B010 - a method is replaced

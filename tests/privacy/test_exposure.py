@@ -1,4 +1,4 @@
-"""What ``codedfl privacy`` says, checked by exhaustive linear algebra on small fleets."""
+"""What ``codedfl lab privacy`` says, checked by exhaustive linear algebra on small fleets."""
 
 from __future__ import annotations
 

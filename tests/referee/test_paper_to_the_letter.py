@@ -1,4 +1,4 @@
-"""`codedfl reproduce arithmetic`: the paper's own system, end to end, and Propositions 1 to 3 one by one."""
+"""`codedfl lab reproduce arithmetic`: the paper's own system, end to end, and Propositions 1 to 3 one by one."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_ours_is_exact(narrow: ArithmeticResults) -> None:
 
 def test_the_command_shows_and_writes_it(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("codedfl_lab.cli.reproduce.SMALL", (SMALL,))
-    said = run("reproduce", "arithmetic", "--quick", "--out", "made")
+    said = run("lab", "reproduce", "arithmetic", "--quick", "--out", "made")
     assert said.exit_code == 0
     assert max(map(len, said.output.splitlines())) <= 80
     for number in (1, 2, 3):
@@ -91,6 +91,6 @@ def test_the_command_shows_and_writes_it(run: Run, tmp_path: Path, monkeypatch: 
     ("name", "option"), [("arithmetic", "--seeds"), ("arithmetic", "--draws"), ("noise", "--draws")]
 )
 def test_options_that_a_study_does_not_read_are_refused(run: Run, name: str, option: str) -> None:
-    said = run("reproduce", name, option, "3")
+    said = run("lab", "reproduce", name, option, "3")
     assert said.exit_code != 0
     assert f"{option} must be left out with {name}, which does not read it, got 3" in " ".join(said.output.split())

@@ -34,30 +34,30 @@ PAPER = Fleet.load("paper")
 
 
 def outcome(run: Run, *arguments: object) -> dict[str, Any]:
-    result = run("compare", *arguments, *QUICK, "--json", "-")
+    result = run("lab", "compare", *arguments, *QUICK, "--json", "-")
     assert result.exit_code == 0, result.stderr
     return json.loads(result.stdout)
 
 
 def test_the_referee_s_table(run: Run, prices: Path) -> None:
-    found = outcome(run, prices, "--label", "price", "--device", "shop", "--targets", "0.5,0.8")
+    found = outcome(run, prices, "--label", "price", "--device-column", "shop", "--reach", "0.5,0.8")
     rows = [row for row in found["schemes"] if row["target_accuracy"] == 0.8]
     assert {row["step"] for row in rows} == {"derived"}
     assert all(row["seeds_reached"] == 1 and row["final_accuracy"]["median"] > 0.8 for row in rows)
 
 
 def test_plan_says_of_descent_what_train_does(run: Run, prices: Path) -> None:
-    of_table = (prices, "--label", "price", "--device", "shop", "--n-features", "60")
-    made = json.loads(run("plan", *of_table, "--target", "0.8", "--draws", "5", "--json", "-").stdout)
+    of_table = (prices, "--label", "price", "--device-column", "shop", "--n-features", "60")
+    made = json.loads(run("lab", "plan", *of_table, "--reach", "0.8", "--draws", "5", "--json", "-").stdout)
     assert made["unreached"] == []
     epochs = {plan["solver"]: plan["epochs"] for plan in made["plans"] if plan["scheme"] == "role-keys"}
-    trained = json.loads(run("train", *of_table, "--solver", "gd", "--target", "0.8", "--json", "-").stdout)
+    trained = json.loads(run("lab", "train", *of_table, "--solver", "gd", "--reach", "0.8", "--json", "-").stdout)
     assert trained["epochs"] == epochs["gd"]
 
 
 @pytest.mark.parametrize("devices", [2, 7, 200])
 def test_fleets_of_any_size(run: Run, devices: int) -> None:
-    found = outcome(run, "digits", "--devices", devices, "--targets", "0.7", "--epochs", "150")
+    found = outcome(run, "digits", "--devices", devices, "--reach", "0.7", "--set", "epochs=150")
     for row in found["schemes"]:
         assert not row["diverged"]
         if row["scheme"] in ("conventional", "conventional-full-batch", "coded-padded", "coded-keys", "role-keys"):
@@ -86,8 +86,8 @@ def odd(kind: str, rng: np.random.Generator) -> tuple[str, list[Any]]:
 @pytest.mark.parametrize("kind", ["huge values", "twenty rows", "one column", "a constant column", "text"])
 def test_tables_nobody_prepared(run: Run, table: Callable[..., Path], kind: str, features: str) -> None:
     path = table("odd.csv", *odd(kind, np.random.default_rng(2)))
-    wanted = ("--features", features, "--devices", "3", "--targets", "0.3", "--seeds", "1", "--draws", "3")
-    result = run("compare", path, *wanted, "--epochs", "120", "--json", "-")
+    wanted = ("--features", features, "--devices", "3", "--reach", "0.3", "--seeds", "1", "--draws", "3")
+    result = run("lab", "compare", path, *wanted, "--set", "epochs=120", "--json", "-")
     assert result.exit_code == 0, result.stderr
     rows = json.loads(result.stdout)["schemes"]
     assert [row["label"] for row in rows if row["diverged"]] == []
@@ -120,8 +120,20 @@ def test_every_baseline_follows_one_rule_at_one_price() -> None:
 
 
 def test_divergence_is_named_and_not_scored(run: Run, prices: Path) -> None:
-    of_table = (prices, "--label", "price", "--device", "shop", "--targets", "0.5,0.8", "--seeds", "1", "--draws", "5")
-    result = run("compare", *of_table, "--step", "paper")
+    of_table = (
+        prices,
+        "--label",
+        "price",
+        "--device-column",
+        "shop",
+        "--reach",
+        "0.5,0.8",
+        "--seeds",
+        "1",
+        "--draws",
+        "5",
+    )
+    result = run("lab", "compare", *of_table, "--set", "step=paper")
     said = " ".join(result.stdout.split())
     assert "diverge: the paper's step is too large for these data, the derived one is not." in said
     assert "diverges – – –" in said and "e+" not in said
@@ -129,7 +141,7 @@ def test_divergence_is_named_and_not_scored(run: Run, prices: Path) -> None:
     lost = [row for row in rows if row["diverged"]]
     assert {row["solver"] for row in lost} == {"gd"} and len(lost) > 10
     assert all(row["final_accuracy"]["median"] is None and row["reason"] for row in lost)
-    one = run("compare", *of_table, "--step", "paper", "--scheme", "drop-slowest", "--solver", "gd")
+    one = run("lab", "compare", *of_table, "--set", "step=paper", "--scheme", "drop-slowest", "--solver", "gd")
     assert (one.exit_code, one.stderr.count("\n")) == (2, 1)
     assert one.stderr.startswith("error: no scheme can be compared on reg: the paper's step is too large")
 

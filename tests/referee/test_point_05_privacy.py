@@ -1,4 +1,4 @@
-"""`codedfl privacy` said "computed, not from prose", and role-keys' rows were literals: "all devices but one" and "two
+"""The command said "computed, not from prose", and role-keys' rows were literals: "all devices but one" and "two
 runs that differ by one" were missing, and role-sums copied role-keys and did not mention X'X."""
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def test_masks_are_what_leaves_the_total_only() -> None:
 
 
 def test_the_command_prints_and_writes_them(run: Run, tmp_path: Path) -> None:
-    said = run("privacy", "role-sums", "--devices", "6", "--json", "rows.json")
+    said = run("lab", "privacy", "role-sums", "--devices", "6", "--json", "rows.json")
     assert said.exit_code == 0 and "X'X" in said.output
     rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
     assert [row["party"] for row in rows] == PARTIES

@@ -102,7 +102,19 @@ def test_how_many_failures_a_plan_survives() -> None:
 
 def test_the_command_says_it(run: Run, tmp_path: Path) -> None:
     said = run(
-        "plan", "digits", "--devices", 6, "--n-features", 60, "--target", 0.8, "--draws", 20, "--json", "plan.json"
+        "lab",
+        "plan",
+        "digits",
+        "--devices",
+        6,
+        "--n-features",
+        60,
+        "--reach",
+        0.8,
+        "--draws",
+        20,
+        "--json",
+        "plan.json",
     )
     assert said.exit_code == 0
     # The command that it ends with is one line, to be pasted as it stands.

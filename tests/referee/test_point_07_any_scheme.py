@@ -15,7 +15,7 @@ from codedfl_lab.cli.scheme_choice import RaceOptions
 from codedfl_lab.schemes.registry import SCHEMES
 
 Run = Callable[..., Result]
-QUICK = ("--targets", "0.7", "--seeds", "1", "--draws", "3", "--epochs", "60")
+QUICK = ("--reach", "0.7", "--seeds", "1", "--draws", "3", "--set", "epochs=60")
 
 
 class Strangers(codedfl_lab.CodedKeys):
@@ -36,7 +36,7 @@ def summary(folder: str) -> list[dict[str, str]]:
 @pytest.mark.usefixtures("strangers")
 def test_schemes_solvers_and_alpha_are_options_for_strangers_too(run: Run) -> None:
     chosen = ("--scheme", "strangers", "--scheme", "one-shot", "--alpha", "4", "--solver", "cg", "--solver", "gd")
-    result = run("compare", "digits", *QUICK, "--n-features", "60", "--devices", "6", *chosen, "--out", "here")
+    result = run("lab", "compare", "digits", *QUICK, "--n-features", "60", "--devices", "6", *chosen, "--out", "here")
     assert result.exit_code == 0, result.stderr
     assert "strangers" in result.stdout
     rows = {(row["scheme"], row["solver"], row["alpha"]) for row in summary("here")}
@@ -49,7 +49,7 @@ def test_schemes_solvers_and_alpha_are_options_for_strangers_too(run: Run) -> No
 
 
 def test_the_summary_has_the_numbers_of_the_screen_a_row_a_scheme(run: Run) -> None:
-    run("compare", "digits", *QUICK, "--n-features", "60", "--devices", "5", "--out", "here")
+    run("lab", "compare", "digits", *QUICK, "--n-features", "60", "--devices", "5", "--out", "here")
     rows = summary("here")
     found = json.loads(Path("here/results.json").read_text())["schemes"]
     assert len(rows) == len(found) == len({(row["label"], row["solver"]) for row in rows})
@@ -71,7 +71,7 @@ def test_the_summary_has_the_numbers_of_the_screen_a_row_a_scheme(run: Run) -> N
 def test_a_sweep_is_one_command_with_a_figure(run: Run, sweep: str, column: str, values: list[str]) -> None:
     size = () if sweep.startswith("D") else ("--devices", "6")
     features = () if sweep.startswith("d") else ("--n-features", "40")
-    result = run("compare", "digits", *QUICK, *size, *features, "--sweep", sweep, "--out", "here")
+    result = run("lab", "compare", "digits", *QUICK, *size, *features, "--sweep", sweep, "--out", "here")
     assert result.exit_code == 0, result.stderr
     assert sorted({row[column] for row in summary("here")}) == values
     assert Path("here/sweep.png").read_bytes().startswith(b"\x89PNG")
@@ -97,7 +97,7 @@ def test_a_sweep_is_one_command_with_a_figure(run: Run, sweep: str, column: str,
     ],
 )
 def test_what_cannot_be_is_one_line(run: Run, arguments: tuple[str, ...], message: str) -> None:
-    result = run("compare", "digits", *QUICK, "--devices", "6", *arguments)
+    result = run("lab", "compare", "digits", *QUICK, "--devices", "6", *arguments)
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
     assert result.stderr.startswith(f"error: {message}")
 

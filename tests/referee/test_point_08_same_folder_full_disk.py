@@ -1,4 +1,4 @@
-"""Two `codedfl train --out same` at once both died after training; a full disk was a traceback and left a `.part`."""
+"""Two `train --out same` at once both died after training; a full disk was a traceback and left a `.part`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from codedfl.files import sole_user, write_bytes
 from codedfl.report.event_log import EVENTS_FILE, EventLog
 
 Run = Callable[..., Result]
-TRAIN = ("train", "digits", "--n-features", "40", "--devices", "4", "--epochs", "4")
+TRAIN = ("lab", "train", "digits", "--n-features", "40", "--devices", "4", "--epochs", "4")
 
 
 def begin(folder: Path, **options: Any) -> subprocess.Popen[str]:
@@ -39,10 +39,10 @@ def test_of_two_at_once_one_is_refused_and_the_other_loses_nothing(tmp_path: Pat
     assert not list(folder.glob("*.part"))
 
 
-@pytest.mark.parametrize("command", [TRAIN, ("compare", "digits"), ("reproduce", "mnist")])
+@pytest.mark.parametrize("command", [TRAIN, ("lab", "compare", "digits"), ("lab", "reproduce", "mnist")])
 def test_every_command_that_writes_a_folder_keeps_it_to_itself(run: Run, command: tuple[str, ...]) -> None:
     folder = Path("same")
-    used = folder / "mnist" if command[0] == "reproduce" else folder
+    used = folder / "mnist" if command[1] == "reproduce" else folder
     used.mkdir(parents=True)
     with sole_user(used, "the folder"):
         result = run(*command, "--out", folder)

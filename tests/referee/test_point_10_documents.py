@@ -18,12 +18,12 @@ MADE_BY_THE_SITE = {"threat-model.md", "design.md", "changelog.md", "notebooks"}
 
 
 def test_fleet_show_prints_the_fleet_file(run: Run) -> None:
-    result = run("fleet", "show", "--toml", "--devices", "7")
+    result = run("lab", "fleet", "show", "--toml", "--devices", "7")
     assert (result.exit_code, result.stderr) == (0, "")
     Path("mine.toml").write_text(result.stdout)
     assert Fleet.load("mine.toml").classes == Fleet.load("paper").scaled_to(7).classes
-    assert run("fleet", "show", "mine.toml").exit_code == 0
-    refused = run("fleet", "show", "--toml", "--json", "-")
+    assert run("lab", "fleet", "show", "mine.toml").exit_code == 0
+    refused = run("lab", "fleet", "show", "--toml", "--json", "-")
     assert refused.stderr == "error: --json must be left out with --toml, which prints a file, got -\n"
 
 

@@ -37,6 +37,6 @@ def test_each_number_of_the_race_is_named_on_the_methods_page() -> None:
     speeds = readme.split("## How fast")[1].split("\n## Security")[0]
     race = methods.split("## The race")[1].split("\n## ")[0]
     named = methods.split("## Each number of the race")[1].split("\n## ")[0]
-    commands = set(re.findall(r"`(codedfl reproduce \w+)`", speeds + race))
-    assert {"codedfl reproduce beyond", "codedfl reproduce arithmetic"} <= commands
-    assert commands <= set(re.findall(r"`(codedfl reproduce \w+)`", named))
+    commands = set(re.findall(r"`(codedfl lab reproduce \w+)`", speeds + race))
+    assert {"codedfl lab reproduce beyond", "codedfl lab reproduce arithmetic"} <= commands
+    assert commands <= set(re.findall(r"`(codedfl lab reproduce \w+)`", named))

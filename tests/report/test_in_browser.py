@@ -177,8 +177,8 @@ def test_without_a_mouse_and_without_eyes(browser: Browser, url: str, run: Growi
 @pytest.mark.nightly
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_the_pages_of_compare_plan_and_train(browser: Browser, commands: Path, width: int, dark: bool):
-    for name in ("compare", "plan", "train"):
+def test_the_pages_of_compare_and_train(browser: Browser, commands: Path, width: int, dark: bool):
+    for name in ("compare", "train"):
         browser.open(f"file://{commands / name / 'report.html'}", width, dark=dark)
         browser.wait_for("return document.querySelectorAll('svg').length > 0")
         assert browser.faults() == [], name
@@ -188,9 +188,9 @@ def test_the_pages_of_compare_plan_and_train(browser: Browser, commands: Path, w
 
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What three commands write, each in a folder of its name."""
+    """What two commands write, each in a folder of its name."""
     folder = tmp_path_factory.mktemp("pages")
-    for name, more in (("compare", ("--seeds", "1", "--draws", "20")), ("plan", ("--draws", "20")), ("train", ())):
-        arguments = [name, "digits", "--devices", "10", *more, "--out", str(folder / name)]
+    for name, more in (("compare", ("--seeds", "1", "--draws", "20")), ("train", ())):
+        arguments = ["lab", name, "digits", "--devices", "10", *more, "--out", str(folder / name)]
         subprocess.run([sys.executable, "-m", "codedfl", *arguments], check=True, capture_output=True)
     return folder

@@ -237,7 +237,7 @@ def test_a_port_that_is_taken_is_refused_in_one_line(served: WatchServer, tmp_pa
     with pytest.raises(InvalidInput) as error:
         WatchServer(tmp_path, port=port)
     assert str(error.value) == (
-        f"--host and --port must be an address of this machine that is free, got 127.0.0.1:{port}"
+        f"--listen and --port must be an address of this machine that is free, got 127.0.0.1:{port}"
         " (Address already in use)"
     )
 

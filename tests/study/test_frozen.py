@@ -32,7 +32,7 @@ TINY = Sizes(seeds=2, rounds=3, devices=(5, 25), rates=(0.01, 0.1), pulls=(0.1,)
 
 @pytest.fixture(scope="module")
 def results() -> FrozenResults:
-    return reproduce_frozen(DATA, TINY, command="codedfl reproduce frozen")
+    return reproduce_frozen(DATA, TINY, command="codedfl lab reproduce frozen")
 
 
 def test_a_sum_is_that_of_plain_integers():

@@ -1,4 +1,4 @@
-"""What runs on the nodes. Rows come from the snapshot that ``codedfl study approve`` froze there."""
+"""What runs on the nodes. Rows come from the snapshot that ``codedfl site approve`` froze there."""
 
 from codedfl.flower import make_client_app
 from codedfl.flower.delays import injected_delay

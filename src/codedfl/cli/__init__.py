@@ -1,4 +1,4 @@
-"""The command line: one file per command, found in `app` and loaded when it is run."""
+"""The command line: groups by who types them, listed in `tree`; a command is loaded when it is run."""
 
 import sys
 

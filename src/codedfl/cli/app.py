@@ -11,102 +11,51 @@ import errno
 import shlex
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Annotated, Any, NoReturn
 
 import click
 import typer
-from typer.core import TyperGroup
 
 from codedfl.additions import COMMANDS, additions, load_addition
 from codedfl.cli.exit_codes import BAD_INPUT, INTERRUPTED, NO_DATA
-from codedfl.cli.listed import SETTINGS, Listed
+from codedfl.cli.listed import SETTINGS, Group, Listed, words_of
+from codedfl.cli.renamed import RENAMED_OPTIONS
+from codedfl.cli.settings import settings_of
+from codedfl.cli.tree import LAB, TREE
 from codedfl.errors import CodedFLError, DataUnavailable
 from codedfl.version import __version__
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
-_STUDY, _MACHINES, _MODEL = "A study", "On real machines", "A model"
-_OWN = [
-    Listed("study", "Write, check, read, rehearse and approve study files.", "codedfl.cli.study:app", _STUDY),
-    Listed(
-        "encode",
-        "Encode pictures or texts once, into a table that a study with a [matrix] section takes.",
-        "codedfl.cli.encode:encode_items",
-        _STUDY,
-    ),
-    Listed("roster", "Make and read rosters: devices, their keys and their pods.", "codedfl.cli.roster:app", _STUDY),
-    Listed(
-        "ledger",
-        "Show every study that this device approved, and how often it contributed to each.",
-        "codedfl.cli.ledger:show_ledger",
-        _STUDY,
-    ),
-    Listed(
-        "key",
-        "Print a device's name and its public key, which is no secret, as codedfl roster new takes them.",
-        "codedfl.cli.key:show_key",
-        _MACHINES,
-    ),
-    Listed(
-        "join",
-        "Take part in studies: a process that stays, answers their servers through a broker, and survives restarts.",
-        "codedfl.cli.join:join_study",
-        _MACHINES,
-    ),
-    Listed(
-        "serve",
-        "Conduct a study: ask its devices for the totals that its analyses need, and write model and results.",
-        "codedfl.cli.serve:serve_study",
-        _MACHINES,
-    ),
-    Listed(
-        "watch",
-        "Serve a page of a run: score, devices, bytes, time left, and what the server knows by now.",
-        "codedfl.cli.watch:watch_run",
-        _MACHINES,
-    ),
-    Listed("broker", "Set up and start a broker for codedfl join and serve.", "codedfl.cli.broker:app", _MACHINES),
-    Listed(
-        "predict",
-        "Predict the label of every row, as a CSV with one prediction per row.",
-        "codedfl.cli.predict:predict",
-        _MODEL,
-    ),
-    Listed("evaluate", "Score a model on labelled rows, class by class.", "codedfl.cli.predict:evaluate", _MODEL),
-]
-_OF_THE_LAB = ("compare", "data", "demo", "fleet", "plan", "reproduce", "train")
+class Laboratory(Group):
+    """``codedfl lab``: what codedfl-lab and other packages add by their entry points."""
+
+    def listed(self) -> dict[str, Listed]:
+        return {name: load_addition(entry, "command") for name, entry in sorted(additions(COMMANDS).items())}
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if not additions(COMMANDS):
+            ctx.fail(f"codedfl {LAB} {args[0]} is in the package codedfl-lab: pip install codedfl-lab")
+        return super().resolve_command(ctx, args)
 
 
-class Commands(TyperGroup):
-    """Finds commands, ours and added ones, and turns the errors a user can mend into one line and an exit code."""
+class Commands(Group):
+    """The root: turns the errors a user can mend into one line and an exit code."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self._own = {one.name: one for one in _OWN}
-        self._lines_only = False
-
-    def list_commands(self, ctx: click.Context | None) -> list[str]:
-        del ctx
-        return [*self._own, *sorted(additions(COMMANDS).keys() - self._own.keys())]
+        super().__init__(**{"listed": TREE, **settings})
 
     def get_command(self, ctx: click.Context | None, cmd_name: str) -> click.Command | None:
-        found = self._own.get(cmd_name)
-        if found is None and (entry := additions(COMMANDS).get(cmd_name)):
-            found = load_addition(entry, "command")
-        if found is not None:
-            return found.line() if self._lines_only else found.load()
-        if cmd_name in _OF_THE_LAB:
-            raise click.UsageError(f"{cmd_name} is a command of codedfl-lab: pip install codedfl-lab")
-        return super().get_command(ctx, cmd_name)  # type: ignore[arg-type]  # which does not read the context
+        if cmd_name == LAB and not self._lines_only:
+            return Laboratory(LAB, help=self.listed()[LAB].summary)
+        return super().get_command(ctx, cmd_name)
 
-    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """One line per command, of which none is loaded for it."""
-        self._lines_only = True
-        try:
-            super().format_help(ctx, formatter)
-        finally:
-            self._lines_only = False
+    def paths(self) -> list[str]:
+        return [*super().paths(), *(f"{LAB} {path}" for path in Laboratory(LAB).paths())]
 
     def main(
         self,
@@ -121,6 +70,8 @@ class Commands(TyperGroup):
         extra["obj"] = shlex.join(["codedfl", *(sys.argv[1:] if args is None else args)])
         try:
             result = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+        except click.NoSuchOption as error:
+            _fail(_unknown_option(error), BAD_INPUT)
         except click.ClickException as error:
             _fail(error.format_message(), BAD_INPUT)
         except DataUnavailable as error:
@@ -144,6 +95,21 @@ class Commands(TyperGroup):
             # Commands that can keep what was finished see to it themselves; then no interrupt gets here.
             click.echo("interrupted: nothing was kept", err=True)
             raise typer.Exit(INTERRUPTED) from None
+
+
+def _unknown_option(error: click.NoSuchOption) -> str:
+    """What an option is called now, that it is a setting, or the nearest ones."""
+    typed = error.option_name
+    if error.ctx is None:
+        return error.format_message()
+    words, key = " ".join(words_of(error.ctx)), typed.lstrip("-").replace("-", "_")
+    if new := RENAMED_OPTIONS.get(words, {}).get(typed):
+        return f"{typed} of codedfl {words} is now: {new}"
+    if key in settings_of(error.ctx.command):
+        return f"{typed} is a setting: --set {key}=..."
+    there = {one.opts[0].lstrip("-"): one.opts[0] for one in error.ctx.command.params if isinstance(one, click.Option)}
+    near = " or ".join(there[name] for name in get_close_matches(typed.lstrip("-"), there, 2, 0.7))
+    return f"no option {typed} of codedfl {words}{f'; did you mean {near}?' if near else ': --help lists them'}"
 
 
 def _fail(message: str, code: int) -> NoReturn:

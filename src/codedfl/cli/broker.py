@@ -12,19 +12,16 @@ from codedfl.cli.exit_codes import INTERRUPTED
 from codedfl.cli.screen import Screen
 from codedfl.logs import use_console
 
-app = typer.Typer(help="Set up and start a broker for codedfl join and serve.", no_args_is_help=True)
-
 Folder = Annotated[Path, typer.Argument(help="The broker's folder.")]
 
 
-@app.command("new")
 def new(
     folder: Folder,
     host: Annotated[
         list[str], typer.Option(metavar="NAME", help="Name or address under which it is reached; can be repeated.")
     ],
     device: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A device to let in; can be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="A device that gets a certificate; can be repeated.")
     ] = None,
     port: Annotated[int, typer.Option(metavar="N", help="To listen at.")] = 8883,
     listen: Annotated[str, typer.Option(metavar="ADDRESS", help="Address of the interface to listen at.")] = "0.0.0.0",
@@ -32,6 +29,8 @@ def new(
     """Write a broker's folder: TLS, a certificate for each party, access lists, limits.
 
     It holds the authority's key: keep it where only the broker's operator reads. parties/ has what each device needs.
+
+    Example: `codedfl broker new broker --host broker.example --device site-1 --device site-2`
     """
     broker_options.require_mqtt()
     from codedfl.mqtt.broker_folder import SERVER_NAME, BrokerFolder
@@ -45,9 +44,11 @@ def new(
     screen.say(f"start it with: codedfl broker start {folder} ({made.program()})")
 
 
-@app.command("add")
 def add(folder: Folder, name: Annotated[str, typer.Argument(help="The device.")]) -> None:
-    """Make a certificate for another device."""
+    """Make a certificate for another device.
+
+    Example: `codedfl broker add broker site-3`
+    """
     broker_options.require_mqtt()
     from codedfl.mqtt.broker_folder import BrokerFolder
 
@@ -55,12 +56,16 @@ def add(folder: Folder, name: Annotated[str, typer.Argument(help="The device.")]
     Screen().say(f"{name}: {party.authority} {party.certificate} {party.key}")
 
 
-@app.command("renew")
 def renew(
     folder: Folder,
     name: Annotated[str, typer.Argument(help="The device, or codedfl-server.", show_default="the broker itself")] = "",
 ) -> None:
-    """Make a new certificate in time. The former stays valid until it expires, so the new one is carried at leisure."""
+    """Make a new certificate in time.
+
+    The former stays valid until it expires, so there is time to carry the new one to its machine.
+
+    Example: `codedfl broker renew broker site-1`
+    """
     broker_options.require_mqtt()
     from codedfl.mqtt.broker_folder import BrokerFolder
 
@@ -73,9 +78,13 @@ def renew(
         screen.say("the broker has a new certificate from its next start on")
 
 
-@app.command("revoke")
 def revoke(folder: Folder, name: Annotated[str, typer.Argument(help="The device.")]) -> None:
-    """Let a device's certificate in no more, for example because it was lost. Restart the broker then."""
+    """Refuse a device's certificate from now on, for example because it was lost.
+
+    Restart the broker then.
+
+    Example: `codedfl broker revoke broker site-1`
+    """
     broker_options.require_mqtt()
     from codedfl.mqtt.broker_folder import BrokerFolder
 
@@ -83,14 +92,16 @@ def revoke(folder: Folder, name: Annotated[str, typer.Argument(help="The device.
     Screen().say(f"{name} is revoked from the next start of the broker on")
 
 
-@app.command("start")
 def start(
     folder: Folder,
     program: Annotated[
         str, typer.Option(metavar="NAME", help="mosquitto or small.", show_default="mosquitto if installed")
     ] = "",
 ) -> None:
-    """Start the broker in this folder: mosquitto where it is installed, else a small one of codedfl's own."""
+    """Start the broker in this folder: mosquitto where it is installed, else a small one of codedfl's own.
+
+    Example: `codedfl broker start broker`
+    """
     broker_options.require_mqtt()
     from codedfl.mqtt.broker_folder import BrokerFolder
 

@@ -19,10 +19,12 @@ Authority = Annotated[
     Path | None,
     typer.Option("--ca", metavar="FILE", help="Who signed the broker's certificate.", show_default="the system's"),
 ]
-Certificate = Annotated[Path | None, typer.Option("--cert", metavar="FILE", help="Certificate to be let in with.")]
-Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Its private key.")]
+Certificate = Annotated[Path | None, typer.Option("--cert", metavar="FILE", help="Certificate of this party.")]
+Key = Annotated[Path | None, typer.Option("--cert-key", metavar="FILE", help="The certificate's private key.")]
 
-Roster = Annotated[Path, typer.Option(metavar="FILE", help="All devices, their keys and pods (codedfl roster).")]
+Roster = Annotated[
+    Path, typer.Option(metavar="FILE", help="All devices, their keys and disclosure groups (codedfl roster).")
+]
 State = Annotated[
     Path | None,
     typer.Option(metavar="FOLDER", help="Keys, and what must survive a restart.", show_default=STATE_DIR),

@@ -1,4 +1,4 @@
-"""``codedfl encode``: pictures or texts to a table of embeddings, which a study takes as it takes any other."""
+"""``codedfl site encode``: pictures or texts to a table of embeddings, which a study takes as it takes any other."""
 
 from __future__ import annotations
 
@@ -43,6 +43,8 @@ def encode_items(
     SOURCE is a folder of pictures, labelled by the folders below it; an .npz file with X of bytes; or, with --text, a
     table. The encoder is an ONNX file that is known by its hash, and the recipe by which pictures become its inputs:
     both are in the digest that a study names. Damaged items are named, counted and left out.
+
+    Example: `codedfl site encode pictures --encoder encoder.toml --out table.npz`
     """
     screen = Screen(json)
     check_writable("--out", out)
@@ -70,7 +72,7 @@ def encode_items(
     screen.say(f'encoder = "{made.digest()}"')
     damaged = [{"name": one.name, "reason": one.reason} for one in found.damaged]
     about = {"encoder": made.digest(), "rows": len(found.values), "clipped": found.clipped, "damaged": damaged}
-    screen.write_json({"command": "encode", **about, "out": str(out)})
+    screen.write_json({"command": "site encode", **about, "out": str(out)})
 
 
 def _items(source: Path, text: str | None, label: str | None) -> Items:

@@ -7,7 +7,7 @@ INTERRUPTED = 130
 
 MEANINGS = {
     0: "the command did what it was asked",
-    NOT_READY: "`join --check`: this machine is not ready",
+    NOT_READY: "`site check`: this machine is not ready",
     BAD_INPUT: "bad input or a failed run, said in one line; `study check`: a table cannot take part",
     NO_DATA: "a data set cannot be had",
     INTERRUPTED: "Ctrl-C",

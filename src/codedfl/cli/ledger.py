@@ -1,4 +1,4 @@
-"""``codedfl ledger``: what a device approved and contributed, and what that may have cost its rows."""
+"""``codedfl site ledger``: what a device approved and contributed, and what that may have cost its rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ def show_ledger(
     state: State = None,
     json: options.Json = None,
 ) -> None:
-    """Show every study that this device approved, and how often it contributed to each."""
+    """Show every study that this device approved, and how often it contributed to each.
+
+    Example: `codedfl site ledger site-1`
+    """
     screen = Screen(json)
     folder = DeviceFolder.of(Path(state or default_state_dir()), name)
     if not folder.path.exists():
@@ -66,4 +69,4 @@ def show_ledger(
     costs = [one.rho for one in ledger.approvals]
     total = None if None in costs else sum(cost for cost in costs if cost is not None)
     screen.sentence(spent_sentence(total, len(costs), DELTA))
-    screen.write_json({"command": "ledger", "device": name, "approvals": rows})
+    screen.write_json({"command": "site ledger", "device": name, "approvals": rows})

@@ -1,7 +1,7 @@
 """Groups of options as dataclasses: a command names the groups it takes, and gets one object of each.
 
 Typer reads options off a function's parameters and knows no groups. ``command`` gives it a function whose parameters
-are the fields of the groups, in their order.
+are the fields of the groups, in their order; and ``--set`` where some are settings.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, get_type_hints
+
+from codedfl.cli.settings import SET, SetOption, declares_setting
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
@@ -24,8 +26,12 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         else:
             flat.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[parameter.name]))
 
+    if any(declares_setting(parameter.annotation) for parameter in flat):
+        flat.append(inspect.Parameter(SET, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=SetOption))
+
     @functools.wraps(function)
     def flattened(**given: Any) -> None:
+        given.pop(SET, None)  # by now it is in what nobody typed
         for name, group in groups.items():
             given[name] = group(**{option.name: given.pop(option.name) for option in fields(group)})
         function(**given)

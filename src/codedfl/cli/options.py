@@ -53,10 +53,10 @@ def read_json(path: Path, rule: str) -> object:
 
 
 def kept_total(folder: Path | None) -> Kept:
-    """The total that serve or rehearse left in a folder; nothing where there is none."""
+    """The total that a run or a rehearsal left in a folder; nothing where there is none."""
     if folder is None:
         return NOTHING_KEPT
-    return Kept.read(read_json(folder / TOTAL_FILE, "FOLDER must hold what codedfl serve or study rehearse wrote"))
+    return Kept.read(read_json(folder / TOTAL_FILE, "FOLDER must hold what codedfl server run or study rehearse wrote"))
 
 
 def refuse_unread(option: str, value: object, where: str) -> None:

@@ -1,4 +1,4 @@
-"""``codedfl predict`` and ``codedfl evaluate``: what a model file is for."""
+"""``codedfl study predict`` and ``codedfl study evaluate``: what a model file is for."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def predict(
 ) -> None:
     """Predict the label of every row, as a CSV with one prediction per row.
 
-    MODEL is a model.safetensors that a study or codedfl train wrote, or the model-N.safetensors of a study's Nth
+    MODEL is a model.safetensors that a study or codedfl lab train wrote, or the model-N.safetensors of a study's Nth
     [[model]]: a logistic one gives the chance of the second class, a Poisson one the expected count. DATA is a .npz,
     .csv or .parquet file, or the name of a data set of codedfl-lab (digits, digits-shifted, mnist, fashion-mnist).
 
@@ -51,6 +51,8 @@ def predict(
     a gap or a name that the model does not know gets an empty cell, and a warning counts these. A named data set is
     predicted on its test part. Names of classes that a spreadsheet would run as a formula (they begin with
     =, +, - or @) get a ' in front.
+
+    Example: `codedfl study predict results/model.safetensors new.csv --out predictions.csv`
     """
     screen = Screen()
     trained = TrainedModel.load(model)
@@ -87,10 +89,12 @@ def evaluate(
 ) -> None:
     """Score a model on labelled rows, class by class.
 
-    MODEL is a model.safetensors that a study or codedfl train wrote; DATA is a .npz, .csv or .parquet file, or the name
-    of a data set of codedfl-lab (digits, digits-shifted, mnist, fashion-mnist).
+    MODEL is a model.safetensors that a study or codedfl lab train wrote; DATA is a .npz, .csv or .parquet file, or
+    the name of a data set of codedfl-lab (digits, digits-shifted, mnist, fashion-mnist).
 
     All rows of a file count, also those the model was trained on; of a named data set only the test part.
+
+    Example: `codedfl study evaluate results/model.safetensors table.csv --label days`
     """
     screen = Screen(json)
     trained = TrainedModel.load(model)
@@ -98,7 +102,7 @@ def evaluate(
     predicted, clipped = _predict(screen, trained, X)
     score = score_of(predicted, y, trained.task)
     outcome: dict[str, Json] = {
-        "command": "evaluate",
+        "command": "study evaluate",
         "model": str(model),
         "data": data,
         "rows": len(y),

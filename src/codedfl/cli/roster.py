@@ -15,48 +15,57 @@ from codedfl.crypto.key_files import parse_public
 from codedfl.crypto.sealed import fingerprint
 from codedfl.errors import InvalidInput
 
-app = typer.Typer(help="Make and read rosters: devices, their keys and their pods.", no_args_is_help=True)
-
 Devices = Annotated[
-    list[str], typer.Argument(metavar="DEVICE...", help="NAME=KEY as codedfl key prints it, or a file of such lines.")
+    list[str],
+    typer.Argument(metavar="DEVICE...", help="NAME=KEY as codedfl site key prints it, or a file of such lines."),
 ]
 RosterFile = Annotated[Path, typer.Argument(metavar="ROSTER", help="A roster (TOML).")]
-Colluders = Annotated[int, typer.Option(min=0, help="z: a pod has at least z + 2 owners of rows.")]
+Colluders = Annotated[int, typer.Option(min=0, help="z: a disclosure group has at least z + 2 owners of rows.")]
 Out = Annotated[Path, typer.Option(metavar="FILE", help="Where the roster goes.")]
 NewOut = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Where the roster goes.", show_default="the same file")
 ]
 
 
-@app.command("new")
 def new(
     devices: Devices,
     colluders: Colluders = 1,
     helper: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A device without rows.")] = None,
     out: Out = Path("roster.toml"),
 ) -> None:
-    """Divide devices into pods, as many as there can be. Rows stay in their pod for good."""
+    """Divide devices into disclosure groups, as many as there can be.
+
+    A device's rows stay in its group as long as the roster lives.
+
+    Example: `codedfl roster new keys.txt --out roster.toml`
+    """
     if out.exists():
         raise InvalidInput(f"--out must be a new file, got {str(out)!r}, which exists")
     _write(Roster.draft(_keys(devices), colluders, helper or ()), out)
 
 
-@app.command("add")
 def add(roster: RosterFile, devices: Devices, colluders: Colluders = 1, out: NewOut = None) -> None:
-    """Add newcomers, who form pods of their own."""
+    """Add newcomers, who form disclosure groups of their own.
+
+    Example: `codedfl roster add roster.toml new-keys.txt`
+    """
     _write(load_roster(roster).with_newcomers(_keys(devices), colluders), out or roster)
 
 
-@app.command("renew")
 def renew(roster: RosterFile, device: Annotated[str, typer.Argument(metavar="NAME=KEY")], out: NewOut = None) -> None:
-    """Give a device a new key; its name and pod stay."""
+    """Give a device a new key; its name and disclosure group stay.
+
+    Example: `codedfl roster renew roster.toml site-1=0123...`
+    """
     ((name, key),) = _keys([device]).items()
     _write(load_roster(roster).renewed(name, key), out or roster)
 
 
-@app.command("show")
 def show(roster: RosterFile, json: options.Json = None) -> None:
-    """Show pods and keys, and the digest that a study names."""
+    """Show disclosure groups and keys, and the digest that a study names.
+
+    Example: `codedfl roster show roster.toml`
+    """
     screen = Screen(json)
     found = load_roster(roster)
     shown = table("device", "pod", "key", left=3)

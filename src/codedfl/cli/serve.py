@@ -1,4 +1,4 @@
-"""``codedfl serve``: conduct a study's run at a broker, with a live table of who is there and how far it is."""
+"""``codedfl server run``: conduct a study's run at a broker, with a live table of who is there and how far it is."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from codedfl.report.study_files import RESULT_FILE, RESULT_PAGE
 from codedfl.run.serving import Serving, load_patience
 from codedfl.sum.asking import Patience
 
-_GOES_ON = "started again with the same --out, it goes on where it was"
+_GOES_ON = "started again with the same --out, it continues where it was"
 _MOST_ROWS = 40
 _STYLES = {"enrolled": "cyan", "uploaded": "green", "gone": "red", "refused": "red"}
 
@@ -47,7 +47,7 @@ def serve_study(
         float | None,
         typer.Option(
             metavar="SECONDS",
-            help="How long to wait for absent devices; then it goes on without their groups.",
+            help="How long to wait for absent devices; then it continues without their groups.",
             min=0,
             show_default="300",
         ),
@@ -56,12 +56,13 @@ def serve_study(
     state: broker_options.State = None,
     add_to: options.AddTo = None,
 ) -> None:
-    """Conduct a study: ask its devices for the totals that its analyses need, and write model and results.
+    """Conduct a study: ask its devices for the sums that its analyses need, and write model and results.
 
-    Waits for the devices, goes on with those who are fast enough, and tells all of them when it is over. Killed at any
-    moment it goes on where it was when it is started again with the same --out; a study that is over is not begun
-    anew. Everything that can be seen of it is in events.jsonl there, one JSON line per event, and codedfl watch makes a
-    page of it.
+    Waits for the devices and continues with those who are fast enough. Killed at any moment it continues where it was
+    when it is started again with the same --out; a study that is over is not run again. All that can be seen of it is
+    in events.jsonl there, one JSON line per event, and codedfl server watch makes a page of it.
+
+    Example: `codedfl server run study.toml --broker mqtts://broker.example:8883 --roster roster.toml --out results`
     """
     broker_options.require_mqtt()
     from codedfl.mqtt.address import BrokerAddress

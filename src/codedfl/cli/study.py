@@ -1,9 +1,8 @@
-"""``codedfl study``: draft a study file, try it on a table, read it, rehearse it, approve it, refit its total."""
+"""``codedfl study``: draft a study file, try it on a table, read it."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, get_args
@@ -14,15 +13,10 @@ from rich.text import Text
 
 from codedfl.cli import options
 from codedfl.cli.exit_codes import BAD_INPUT
-from codedfl.cli.key import State, own_key
 from codedfl.cli.screen import Screen, check_writable, table
-from codedfl.cli.study_heterogeneity import study_heterogeneity
-from codedfl.cli.study_leave import leave_study
-from codedfl.cli.study_refit import refit_study
-from codedfl.cli.study_rehearsal import rehearse_study, say_left_out
-from codedfl.contract.approval import approve
+from codedfl.cli.sections import show_sections
+from codedfl.cli.study_rehearsal import say_left_out
 from codedfl.contract.check import TableCheck, check_table
-from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.draft import (
     PARTICIPANTS,
     SMALLEST_CELL,
@@ -33,20 +27,15 @@ from codedfl.contract.draft import (
     pooled,
     study_text,
 )
-from codedfl.contract.policy import Policy, load_policy
 from codedfl.contract.roster import load_roster
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import load_study
-from codedfl.contract.words import Section, explain, printable
+from codedfl.contract.words import explain, printable
 from codedfl.data.dataset import Task
 from codedfl.data.tables import RawTable, read_file, table_files
 from codedfl.errors import InvalidInput
 from codedfl.files import write_text
-from codedfl.private_files import default_state_dir
 from codedfl.statistics.statistic import words_of
-
-app = typer.Typer(help="Write, check, read, rehearse and approve study files.", no_args_is_help=True)
-
 
 Columns = Annotated[
     list[str] | None,
@@ -60,7 +49,6 @@ TaskOption = Annotated[
 ]
 
 
-@app.command("describe")
 def describe(
     sample: Annotated[
         Path, typer.Argument(metavar="TABLE", help="A table like those that the devices have, or a folder of them.")
@@ -75,6 +63,8 @@ def describe(
     """Draft a first study that only describes: Table 1 over all devices, on wide public bins.
 
     It is approved and run as any study; codedfl study new --from then drafts the real one from its result.
+
+    Example: `codedfl study describe table.csv --target days`
     """
     screen = Screen()
     _check_new(out)
@@ -87,7 +77,6 @@ def describe(
     screen.say("codedfl study new --from result.json drafts the real study from what it found")
 
 
-@app.command("new")
 def new(
     sample: Annotated[
         Path | None,
@@ -112,9 +101,11 @@ def new(
     ] = None,
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where the study goes.")] = Path("study.toml"),
 ) -> None:
-    """Draft a study file from Table 1 or from a sample, with a comment on every choice. Read it before you hand it on.
+    """Draft a study file from Table 1 or from a sample, with a comment on every choice.
 
-    From one table ranges are drafted wide, since other devices have other values.
+    Read it before you hand it on. From one table ranges are drafted wide, since other devices have other values.
+
+    Example: `codedfl study new table.csv --formula "days ~ age + C(ward)"`
     """
     screen = Screen()
     _check_new(out)
@@ -196,7 +187,6 @@ def _sample(path: Path) -> RawTable:
     return pooled([read_file(one, empty=True) for one in table_files(path).values()], path.name)
 
 
-@app.command("check")
 def check(
     study: options.StudyFile,
     data: Annotated[
@@ -204,7 +194,12 @@ def check(
     ],
     json: options.Json = None,
 ) -> None:
-    """Say what of a table would be clipped, rounded, missing or unknown. Nothing leaves this machine."""
+    """Say what of a table would be clipped, rounded, missing or unknown.
+
+    Nothing leaves this machine.
+
+    Example: `codedfl study check study.toml my.csv`
+    """
     screen, loaded = Screen(json), load_study(study)
     say_left_out(screen, data)
     found = [_checked(loaded, path) for path in (table_files(data).values() if data.is_dir() else [data])]
@@ -239,83 +234,22 @@ def _rows_of(found: list[TableCheck]) -> int:
     return sum(one.rows for one in found if one.usable)
 
 
-@app.command("show")
 def show(
     study: options.StudyFile,
     roster: Annotated[Path | None, typer.Option(metavar="FILE", help="Who takes part.")] = None,
     json: options.Json = None,
 ) -> None:
-    """Say in plain words and numbers what leaves a machine, who sees what, and what is not protected."""
+    """Say in plain words and numbers what leaves a machine, who sees what, and what is not protected.
+
+    Example: `codedfl study show study.toml --roster roster.toml`
+    """
     screen = Screen(json)
     loaded = load_study(study)
     sections = explain(loaded, None if roster is None else load_roster(roster), words=words_of(loaded))
     screen.say(printable(loaded.name))
-    _show_sections(screen, sections)
+    show_sections(screen, sections)
     answers = [asdict(section) for section in sections]
     screen.write_json({"command": "study show", "digest": loaded.digest().hex(), "answers": answers})
-
-
-app.command("rehearse")(rehearse_study)
-
-
-@app.command("approve")
-def approve_study(
-    study: options.StudyFile,
-    name: Annotated[str, typer.Option(metavar="NAME", help="This device's name, as on the roster.")],
-    roster: Annotated[Path, typer.Option(metavar="FILE", help="Who takes part (codedfl roster).")],
-    who: Annotated[str, typer.Option(metavar="NAME", help="Who approves it.")],
-    table: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="This device's rows, which are frozen.", show_default="none, for a helper"),
-    ] = None,
-    state: State = None,
-    policy: Annotated[Path | None, typer.Option(metavar="FILE", help="What this device allows (TOML).")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show and judge only: nothing is recorded.")] = False,
-) -> None:
-    """Read what a study means on this device's rows, and record that it may take part in exactly this study.
-
-    The rows are frozen: later runs read what was approved, and nothing else.
-    """
-    screen, loaded = Screen(), load_study(study)
-    approval = approve(
-        loaded,
-        load_roster(roster),
-        name,
-        own_key(name, state),
-        None if table is None else read_file(table, empty=True),
-        DeviceFolder.of(state or default_state_dir(), name),
-        who=who,
-        when=datetime.now(UTC).isoformat(timespec="seconds"),
-        policy=load_policy(policy) if policy else Policy(),
-        show=lambda sections: _show_sections(screen, sections),
-        words=words_of(loaded),
-        dry_run=dry_run,
-    )
-    said = f"{approval.name} ({approval.digest.hex()[:16]}...) is approved by {approval.who} since {approval.when}"
-    screen.say()
-    if dry_run:
-        screen.sentence("nothing speaks against this study, and nothing was recorded: approve it without --dry-run")
-        return
-    screen.sentence(f"{printable(said)}, with {approval.rows} rows, {approval.held_out} of them held out")
-
-
-@app.command("withdraw")
-def withdraw_approval(
-    digest: Annotated[str, typer.Argument(help="How the study's digest begins, as codedfl ledger shows it.")],
-    name: Annotated[str, typer.Option(metavar="NAME", help="This device's name, as on the roster.")],
-    state: State = None,
-) -> None:
-    """Take back an approval to which this device has not contributed yet, for example of a file with a mistake.
-
-    Its rows are then free for another study. What was contributed cannot be taken back.
-    """
-    gone = DeviceFolder.of(state or default_state_dir(), name).withdraw(digest)
-    Screen().sentence(f"{printable(gone.name)}, edition {gone.edition}, is not approved any more; its rows are free")
-
-
-app.command("refit")(refit_study)
-app.command("leave")(leave_study)
-app.command("heterogeneity")(study_heterogeneity)
 
 
 def _show_check(screen: Screen, found: TableCheck) -> None:
@@ -335,11 +269,3 @@ def _show_check(screen: Screen, found: TableCheck) -> None:
     pod = f" in a pod of at least {found.least_pod} owners (least_rows)" if found.least_pod else ""
     verdict = f"can take part{pod}" if found.usable else "cannot take part as it is"
     screen.say(f"{found.table}: {found.rows} row{'s' * (found.rows != 1)}{left_out}, {verdict}")
-
-
-def _show_sections(screen: Screen, sections: tuple[Section, ...]) -> None:
-    for section in sections:
-        screen.say()
-        screen.say(section.question)
-        for answer in section.answers:
-            screen.item(answer)

@@ -13,7 +13,7 @@ from codedfl.cli.screen import Screen
 from codedfl.errors import InvalidInput
 from codedfl.report.study_files import RESULT_FILE, tables_of
 
-_RULE = "FOLDER must hold what codedfl serve or study rehearse wrote"
+_RULE = "FOLDER must hold what codedfl server run or study rehearse wrote"
 
 
 def study_heterogeneity(
@@ -25,6 +25,8 @@ def study_heterogeneity(
     """Compare the coefficients of two results or more: Cochran's Q, I^2, tau^2 and pooled estimates.
 
     The results are of one study on other disclosure groups; no device is asked. Of single sites there are none.
+
+    Example: `codedfl study heterogeneity results-north results-south`
     """
     if len(folders) < 2:
         raise InvalidInput(f"FOLDER must be said twice or more, got {len(folders)}")

@@ -20,18 +20,20 @@ from codedfl.report.study_files import MODEL_FILE
 
 def leave_study(
     study: options.StudyFile,
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where serve or rehearse wrote its results.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where a run or a rehearsal wrote its results.")],
     owners: Annotated[str, typer.Option(metavar="A,B", help="Who leaves: all owners of one part, or of several.")],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the total of the others and its model go.")],
     json: options.Json = None,
 ) -> None:
-    """Take whole parts out of a kept total, and make the linear model of the others. No device is asked.
+    """Take whole parts out of a kept sum, and make the linear model of the others.
 
-    A part is what one run has summed: the first one, or one that was added to it (serve --add-to). Its owners leave
-    together. For one of them alone the others must be summed again, over a roster without its disclosure group.
+    No device is asked. A part is what one run has summed: the first, or one that was added to it (--add-to). Its owners
+    leave together. For one of them alone the others must be summed again, over a roster without its disclosure group.
+
+    Example: `codedfl study leave study.toml results --owners site-4,site-5,site-6 --out without-them`
     """
     screen, loaded = Screen(json), load_study(study)
-    rule = "FOLDER must hold what codedfl serve or study rehearse wrote"
+    rule = "FOLDER must hold what codedfl server run or study rehearse wrote"
     kept = read_total(loaded, options.read_json(folder / TOTAL_FILE, rule)).without(options.listed(owners))
     made = refit(loaded, kept.total, kept.merged).unless_clipped(loaded, kept.clipped)
     make_folder("--out", out)

@@ -27,7 +27,7 @@ _MINUS = " - "
 
 def refit_study(
     study: options.StudyFile,
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where serve or rehearse wrote its results.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where a run or a rehearsal wrote its results.")],
     columns: Annotated[
         str, typer.Option(metavar="A,B", help="Columns that the model has.", show_default="all of the study")
     ] = "",
@@ -53,16 +53,18 @@ def refit_study(
     level: Annotated[float, typer.Option(metavar="P", help="Level of the confidence intervals.")] = 0.95,
     json: options.Json = None,
 ) -> None:
-    """Make another linear model of the total that a study got: another penalty, fewer columns, tests, a lasso.
+    """Make another linear model of a study's sum: another penalty, fewer columns, tests, a lasso.
 
-    No device is asked for anything: the total holds every linear model of its columns.
+    No device is asked for anything: the sum holds every linear model of its columns.
+
+    Example: `codedfl study refit study.toml results --columns age,ward`
     """
     screen, loaded = Screen(json), load_study(study)
     if not 0 < level < 1:
         raise InvalidInput(f"--level must be above 0 and below 1, such as 0.95, got {level:g}")
     if l1_ratio is not None and not lasso:
         raise InvalidInput(f"--l1-ratio must come with --lasso, got {l1_ratio:g} without")
-    rule = "FOLDER must hold what codedfl serve or study rehearse wrote"
+    rule = "FOLDER must hold what codedfl server run or study rehearse wrote"
     kept = read_total(loaded, options.read_json(folder / TOTAL_FILE, rule))
     total, merged, clipped = kept.total, kept.merged, kept.clipped
     wanted = options.listed(columns) or loaded.table_columns.names

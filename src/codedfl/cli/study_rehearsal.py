@@ -83,13 +83,14 @@ def rehearse_study(
     add_to: options.AddTo = None,
     json: options.Json = None,
 ) -> None:
-    """Run a study on tables of this machine: the findings are those of the federation, on the same rows bit for bit.
+    """Run a study on tables of this machine, as a dry run.
 
-    With held_out = 0 they are the same. Otherwise each device draws by a key of its own which rows it holds out, so a
-    rehearsal trains on others than the federation will.
+    Server and devices run the real protocol in this process, in simulated time. Every device is judged as it would
+    judge itself; those that would refuse are named, and leave with their disclosure groups. On the same rows the
+    findings are those of the federation bit for bit. With held_out above 0 each device draws by a key of its own
+    which rows it holds out, so a rehearsal trains on other rows than the federation will.
 
-    Every device is judged as it would judge itself; those that would refuse are named, and leave with their pods.
-    Server and devices run the real protocol in this process, in virtual time.
+    Example: `codedfl study rehearse study.toml --tables folder`
     """
     screen = Screen(json)
     study, before = load_study(study_file), options.kept_total(add_to)

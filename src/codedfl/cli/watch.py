@@ -1,4 +1,4 @@
-"""``codedfl watch``: a page of a run in progress, or of one that is over, from its journal."""
+"""``codedfl server watch``: a page of a run in progress, or of one that is over, from its journal."""
 
 from __future__ import annotations
 
@@ -16,21 +16,25 @@ PORT = 8470
 
 def watch_run(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the run puts its journal: its --out.")],
-    host: Annotated[
+    listen: Annotated[
         str,
-        typer.Option(help="The address to serve on. Whoever reaches it sees the page: there is no password."),
+        typer.Option(
+            metavar="ADDRESS", help="The address to serve on. Whoever reaches it sees the page: there is no password."
+        ),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = PORT,
     browser: Annotated[bool, typer.Option("--open", help="Open it in the browser of this machine.")] = False,
 ) -> None:
     """Serve a page of a run: score, devices, bytes, time left, and what the server knows by now.
 
-    FOLDER is the --out of `codedfl train` or `codedfl serve`, or the output-dir of a Flower run. The page follows the
-    run by itself, needs no network, changes nothing, and is for this machine alone unless --host says otherwise. Ctrl-C
-    ends it; the run does not notice.
+    FOLDER is the --out of `codedfl lab train` or `codedfl server run`, or the output-dir of a Flower run. The page
+    follows the run by itself, needs no network, changes nothing, and is for this machine alone unless --listen says
+    otherwise. Ctrl-C ends it; the run does not notice.
+
+    Example: `codedfl server watch results --open`
     """
     screen = Screen()
-    with WatchServer(folder, host, port) as server:
+    with WatchServer(folder, listen, port) as server:
         screen.say(server.url)
         if not server.loopback:
             screen.remark("warning: everybody who reaches this address sees the page")

@@ -124,7 +124,7 @@ class DeviceFolder:
         if found is None:
             raise InvalidInput(
                 f"the rows approved for the study {digest.hex()[:16]} must be frozen on this device, got none:"
-                " codedfl study approve completes an approval that was cut short"
+                " codedfl site approve completes an approval that was cut short"
             )
         return found
 

@@ -115,7 +115,7 @@ def row_objection(new: RowTags, earlier: Sequence[RowTags], least: int) -> str:
                 return (
                     f"column {name!r} must be seen as in the studies approved before, got {differently} value(s) that"
                     " this study clips, rounds or fills differently: take the same range, step, levels and missing,"
-                    " withdraw an approval that was not used (codedfl study withdraw), or ask for a study with noise"
+                    " withdraw an approval that was not used (codedfl site withdraw), or ask for a study with noise"
                 )
         for columns, by_id in _column_sets(new, past, common):
             if (columns, by_id) in tried:
@@ -178,5 +178,5 @@ def _sentence(alone: int, least: int, columns: tuple[str, ...]) -> str:
         f"rows with the same history must number none or at least {least}, got {alone} on {shown}: the totals of this"
         f" study and of those approved before could be combined to them; wait until at least {least} rows came, left or"
         " changed alike since then, approve the same rows as before with the same held_out, withdraw an approval that"
-        " was not used (codedfl study withdraw), or ask for a study with noise"
+        " was not used (codedfl site withdraw), or ask for a study with noise"
     )

@@ -82,7 +82,7 @@ class Study:
     spare_replies: how many further replies of a role must agree with the first: 1 shows a wrong one, 2t outvote t
         devices.
     roster: SHA-256 of the roster's meaning, in hex, as codedfl roster show says it; "" is for rehearsals only.
-    server_key: the server's public key, in hex, as codedfl key --server says it; "" is for rehearsals only.
+    server_key: the server's public key, in hex, as codedfl server key says it; "" is for rehearsals only.
     smallest_cell: levels, gaps and products of levels that fewer rows of a device have are told as something commoner
         (a gap of a number as the device's mean); a number or a class that picks out fewer rows is refused
         (``small_cells``).
@@ -98,8 +98,8 @@ class Study:
     components: how many principal components "pca-rbf" takes.
     encoder: of "onnx": the SHA-256 of the file that every machine has.
     encoder_bound: of "onnx": its outputs are clipped to plus and minus this.
-    embedded_by: of a matrix of embeddings the digest of the encoder (codedfl encode) that made them; a table of another
-        encoder, or of none, is refused. "" takes any.
+    embedded_by: of a matrix of embeddings the digest of the encoder (codedfl site encode) that made them; a table of
+        another encoder, or of none, is refused. "" takes any.
     solver: how the server finds Theta from products with X'X, where features are random.
     epochs: in at most how many exchanges.
     regularisation: the weight of |Theta|^2 against the mean squared error; "gcv" has linear models choose it by
@@ -522,7 +522,7 @@ class Study:
         if self.embedded_by and table.encoder != self.embedded_by:
             raise InvalidInput(
                 f"{table.name} must be embeddings by the encoder {self.embedded_by}, got"
-                f" {table.encoder or 'a table of none'}: make it by codedfl encode"
+                f" {table.encoder or 'a table of none'}: make it by codedfl site encode"
             )
 
     def count_objection(self, table: RawTable) -> str:

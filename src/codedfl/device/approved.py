@@ -59,7 +59,7 @@ def approved_study(name: str, study: Study, roster: Roster, identity: Identity, 
         if ledger.approval(study.digest()) is None:
             raise InvalidInput(
                 f"the study {study.name!r} must be approved on this device, got no approval of"
-                f" {study.digest().hex()[:16]}: codedfl study approve records one"
+                f" {study.digest().hex()[:16]}: codedfl site approve records one"
             )
     helps = name in roster.helpers
     noise_seed = identity.tag(b"codedfl noise|" + study.digest()) if study.noise is not None else b""

@@ -1,4 +1,4 @@
-"""Take part in studies: this machine's snapshots, this device's keys, one broker. ``codedfl join`` is its command."""
+"""Take part in studies: this machine's snapshots, this device's keys, one broker; ``codedfl site join`` runs it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def join(studies: Sequence[Study], address: BrokerAddress, membership: Membershi
 
     Examples
     --------
-    ``join([load_study(path)], BrokerAddress.parse("mqtts://broker.example"), membership)``: see ``codedfl join``.
+    ``join([load_study(path)], BrokerAddress.parse("mqtts://broker.example"), membership)``: see ``codedfl site join``.
     """
     with sole_user(make_private_folder(membership.folder), "the state folder"):
         devices = {study: membership.device(study) for study in studies}

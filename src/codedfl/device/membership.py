@@ -24,7 +24,7 @@ class Membership:
     Examples
     --------
     ``Membership("clinic-1", Path("state"), (Path("roster.toml"),)).device(study).reply(request)``: see
-    ``codedfl join``.
+    ``codedfl site join``.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Whether this machine is ready to take part: certificate, clock, disk, approval, rows, broker. ``join --check``.
+"""Whether this machine is ready to take part: certificate, clock, disk, approval, rows, broker. ``codedfl site check``.
 
 Nothing is changed and nothing of the rows leaves: the broker is only asked whether it lets this device in.
 """
@@ -119,7 +119,7 @@ def _disk(membership: Membership) -> str:
 
 def _study(study: Study, membership: Membership, folder: DeviceFolder) -> str:
     if not (membership.folder / DEVICE_KEY).exists():
-        raise InvalidInput(f"the key of {membership.name!r} must be in {membership.folder}, got none: codedfl key")
+        raise InvalidInput(f"the key of {membership.name!r} must be in {membership.folder}, got none: codedfl site key")
     membership.device(study)
     with folder.ledger() as ledger:
         approval = ledger.approval(study.digest())

@@ -146,7 +146,7 @@ def serve(
     Examples
     --------
     ``serve({terms.study: device.reply}, BrokerAddress.parse("mqtts://broker.example"), device.name)``: see
-    ``codedfl join``.
+    ``codedfl site join``.
     """
     link = BrokerLink(address, checked_name(name, "the device's name"), MqttDevice.will(name))
     device = MqttDevice(link, name, studies)

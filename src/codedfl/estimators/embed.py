@@ -19,7 +19,7 @@ class Embed(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     encoder : path or Encoder
-        An encoder's file (``codedfl data encoder``), its ONNX file beside it.
+        An encoder's file (``codedfl lab data encoder``), its ONNX file beside it.
     cache : path or None
         A folder that keeps embeddings between calls; they are as private as the rows.
 

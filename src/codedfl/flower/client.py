@@ -2,7 +2,7 @@
 
 A node's own configuration (``flower-supernode --node-config``) says who it is and what it has; nobody else can change
 it: device-name, state-dir, study-file, roster. It takes part in that study, which must be approved in its state folder
-(``codedfl study approve``), and in nothing else. Between messages it keeps snapshot and ledger, as every device does.
+(``codedfl site approve``), and in nothing else. Between messages it keeps snapshot and ledger, as every device does.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Its schema are the events that have a name (``sum.events``, and those below). A line is ``{"time": seconds, "event":
 name, ...}`` with the fields of one of them. Nothing secret can be in it, because there is no field for it: names,
-epochs, bytes, seconds and scores, never a row, a key, a request or a reply. ``codedfl watch`` makes a page of it.
+epochs, bytes, seconds and scores, never a row, a key, a request or a reply. ``codedfl server watch`` shows it.
 
 A server that is started again appends: a second ``journal`` line marks the place.
 """

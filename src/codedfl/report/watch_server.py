@@ -40,7 +40,7 @@ class WatchServer(ThreadingHTTPServer):
             super().__init__((host, port), _Handler)
         except OSError as error:
             raise InvalidInput(
-                f"--host and --port must be an address of this machine that is free, got {host}:{port}"
+                f"--listen and --port must be an address of this machine that is free, got {host}:{port}"
                 f" ({error.strerror or error})"
             ) from None
         self.loopback = _is_loopback(host)

@@ -1,4 +1,4 @@
-"""A study at a broker, the server's side. ``codedfl serve`` is its command."""
+"""A study at a broker, the server's side. ``codedfl server run`` is its command."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def serve(study: Study, address: BrokerAddress, serving: Serving, *, watch: RunW
 
     Examples
     --------
-    See ``codedfl serve``.
+    See ``codedfl server run``.
     """
     watch = watch or RunWatch(serving.output)
     serving.check(study)

@@ -196,8 +196,8 @@ class _Absences:
         groups = map(set, self._terms.groups.values())
         cost = {name for group in groups if not group <= there for name in group & there}
         said = (
-            ("absent (start codedfl join there, or the SuperNode): ", gone - set(declined)),
-            ("refused (their own logs say why, and codedfl join --check there): ", set(declined) - there),
+            ("absent (start codedfl site join there, or the SuperNode): ", gone - set(declined)),
+            ("refused (their own logs say why, and codedfl site check there): ", set(declined) - there),
             ("left out with their disclosure groups: ", cost),
         )
         return "; ".join(words + ", ".join(sorted(who)) for words, who in said if who)

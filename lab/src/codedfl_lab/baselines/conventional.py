@@ -50,7 +50,7 @@ class ShowsGradients(Scheme):
 class Conventional(ShowsGradients):
     """The baseline of every speed-up.
 
-    Paper: V. Shown by ``codedfl compare digits``.
+    Paper: V. Shown by ``codedfl lab compare digits``.
 
     Examples
     --------

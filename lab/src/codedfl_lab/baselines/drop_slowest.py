@@ -28,7 +28,7 @@ from codedfl_lab.schemes.descriptor import Scheme
 class DropSlowest(ShowsGradients):
     """dropped: how many devices each epoch goes on without. 0 is conventional FL.
 
-    Paper: V. Shown by ``codedfl compare digits``.
+    Paper: V. Shown by ``codedfl lab compare digits``.
 
     Examples
     --------

@@ -2,43 +2,61 @@
 
 from codedfl.cli.listed import Listed
 
-_PANEL = "Laboratory"
-
 COMPARE = Listed(
     "compare",
-    "Compare schemes: who reaches a target first on this fleet.",
+    "Compare schemes: which reaches a score first on this fleet.",
     "codedfl_lab.cli.compare:compare_schemes",
-    _PANEL,
 )
 DEMO = Listed(
     "demo",
     "Run the paper's protocol and ours once on this machine, and compare the schemes.",
     "codedfl_lab.cli.demo:run_demo",
-    _PANEL,
 )
 PLAN = Listed(
     "plan",
-    "Search schemes, alpha, groups and solvers for the fastest way to a target.",
+    "Search schemes, alpha, groups and solvers for the fastest way to a score.",
     "codedfl_lab.cli.plan:make_plan",
-    _PANEL,
 )
-TRAIN = Listed("train", "Train a model with the coded protocol and save it.", "codedfl_lab.cli.train:train", _PANEL)
+TRAIN = Listed("train", "Train a model with the coded protocol and save it.", "codedfl_lab.cli.train:train")
 REPRODUCE = Listed(
     "reproduce",
     "Reproduce the paper's Figures 1a and 1b, its headline numbers and its claims; then go beyond them.",
     "codedfl_lab.cli.reproduce:reproduce_paper",
-    _PANEL,
 )
-FLEET = Listed("fleet", "Look at a fleet: a mix of devices and their links.", "codedfl_lab.cli.fleet:app", _PANEL)
+FLEET = Listed(
+    "fleet",
+    "Look at a fleet: a mix of devices and their links.",
+    commands=(
+        Listed(
+            "show",
+            "Show the classes of devices, and the seconds an epoch takes on average.",
+            "codedfl_lab.cli.fleet:show",
+        ),
+    ),
+)
 DATA = Listed(
     "data",
     "List and fetch the data sets that have a name; export encoders for pictures and texts.",
-    "codedfl_lab.cli.data:app",
-    _PANEL,
+    commands=(
+        Listed(
+            "list",
+            "Show the data sets that have a name, and whether their files are on this machine.",
+            "codedfl_lab.cli.data:list_data",
+        ),
+        Listed(
+            "fetch",
+            "Make sure the files of a data set are on this machine, and check their hashes.",
+            "codedfl_lab.cli.data:fetch",
+        ),
+        Listed(
+            "encoder",
+            "Export a pretrained network to the files that codedfl site encode takes; without NAME, list all.",
+            "codedfl_lab.cli.data:encoder",
+        ),
+    ),
 )
 PRIVACY = Listed(
     "privacy",
     "Say what each party sees under a scheme, what follows from it, and what a collusion adds.",
     "codedfl_lab.cli.privacy:show_privacy",
-    _PANEL,
 )

@@ -1,4 +1,4 @@
-"""``codedfl compare``: the paper's schemes on one data set and one fleet."""
+"""``codedfl lab compare``: the paper's schemes on one data set and one fleet."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import typer
 from codedfl.cli import options as common
 from codedfl.cli.exit_codes import INTERRUPTED
 from codedfl.cli.screen import Screen, make_folder, score_name
+from codedfl.cli.settings import in_settings
 from codedfl.data.dataset import Dataset
 from codedfl.errors import CodedFLError, InvalidInput
 from codedfl.solve.descent import DERIVED
@@ -56,11 +57,12 @@ def compare_schemes(
     seeds: Annotated[int, in_comparison(min=1, metavar="N", help="Feature seeds to repeat it over.")] = 3,
     draws: Annotated[int, in_comparison(min=1, metavar="N", help="Latencies drawn for each.")] = 200,
     epochs: Annotated[
-        int, in_comparison(min=1, metavar="N", help="Give a scheme up after this number of epochs.")
+        int, in_settings(min=1, metavar="N", help="Give a scheme up after this number of epochs.")
     ] = 1000,
     targets: Annotated[
         str | None,
         in_comparison(
+            "--reach",
             metavar="A,B,...",
             help="Test scores to reach, such as 0.9,0.95; the last is the headline. A file has no default.",
             show_default="0.95,0.97 digits; 0.9,0.93 digits-shifted; 0.9,0.95 mnist; 0.8,0.85 fashion-mnist",
@@ -69,7 +71,8 @@ def compare_schemes(
     sharing: options.SharingOrAll = options.DEFAULT_SHARING,
     policy: Annotated[
         str,
-        in_comparison(
+        in_settings(
+            "--stragglers",
             click_type=click.Choice(list(get_args(StragglerPolicy))),
             help="What a straggler does when a newer update comes: drop its work, or finish it first.",
         ),
@@ -83,13 +86,15 @@ def compare_schemes(
     ] = None,
     json: common.Json = None,
 ) -> None:
-    """Compare schemes: who reaches a target first on this fleet.
+    """Compare schemes: which reaches a score first on this fleet.
 
     DATA is digits, digits-shifted, mnist, fashion-mnist, or a .npz, .csv or .parquet file.
 
     Conventional FL, dropping the slowest, the paper's coded scheme, coded keys, role keys and CodedFedL, or those you
-    name, in virtual time, over feature seeds and many draws of the latency. Every descent takes a step that follows
+    name, in simulated time, over feature seeds and many draws of the latency. Every descent takes a step that follows
     from the data, by one rule for all. Ctrl-C keeps the seeds that were finished.
+
+    Example: `codedfl lab compare digits`
     """
     began = time.perf_counter()
     screen = Screen(json)
@@ -140,7 +145,7 @@ def compare_schemes(
             screen.say()
     screen.say(f"Wrote, after {time.perf_counter() - began:.0f} s:")
     screen.files(dict.fromkeys(written))
-    several = {"command": "compare", "sweep": race.sweep, "results": [each.to_json() for each in found]}
+    several = {"command": "lab compare", "sweep": race.sweep, "results": [each.to_json() for each in found]}
     screen.write_json(found[0].to_json() if race.swept is None else several)
     if interrupted:
         screen.remark(interrupted + (f", and {len(found)} of {len(cases)} values" if len(cases) > 1 else ""))
@@ -238,12 +243,12 @@ def _show(screen: Screen, results: Results) -> None:
 def _targets(data: Dataset, text: str | None) -> tuple[float, ...]:
     if text is None:
         if data.name not in TARGETS:
-            raise InvalidInput(f"--targets must be given for {data.name!r}, such as 0.8,0.9; got none")
+            raise InvalidInput(f"--reach must be given for {data.name!r}, such as 0.8,0.9; got none")
         return TARGETS[data.name]
     try:
         targets = tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise InvalidInput(f"--targets must be numbers with commas between, got {text!r}") from None
+        raise InvalidInput(f"--reach must be numbers with commas between, got {text!r}") from None
     if not all(0 < target <= 1 for target in targets) or list(targets) != sorted(set(targets)):
-        raise InvalidInput(f"--targets must ascend and lie above 0 and up to 1, got {text!r}")
+        raise InvalidInput(f"--reach must ascend and lie above 0 and up to 1, got {text!r}")
     return targets

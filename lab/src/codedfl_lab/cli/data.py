@@ -1,4 +1,4 @@
-"""``codedfl data``: which data sets there are by name, and how to get their files."""
+"""``codedfl lab data``: which data sets there are by name, and how to get their files."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ from codedfl_lab import datasets
 from codedfl_lab.datasets import NAMED
 from codedfl_lab.encoders import SOURCES, export_encoder
 
-app = typer.Typer(
-    help="List and fetch the data sets that have a name; export encoders for pictures and texts.", no_args_is_help=True
-)
 
-
-@app.command("list")
 def list_data(data_dir: common.DataDir = None, json: common.Json = None) -> None:
-    """Show the data sets that have a name, and whether their files are on this machine."""
+    """Show the data sets that have a name, and whether their files are on this machine.
+
+    Example: `codedfl lab data list`
+    """
     screen = Screen(json)
     found: list[JsonObject] = []
     facts = []
@@ -42,10 +40,10 @@ def list_data(data_dir: common.DataDir = None, json: common.Json = None) -> None
         facts += [
             (entry.name, entry.description),
             ("", f"licence: {entry.licence}"),
-            ("", f"where:   {where or f'not on this machine yet: codedfl data fetch {entry.name}'}"),
+            ("", f"where:   {where or f'not on this machine yet: codedfl lab data fetch {entry.name}'}"),
         ]
     screen.facts(facts)
-    screen.write_json({"command": "data list", "datasets": found})
+    screen.write_json({"command": "lab data list", "datasets": found})
 
 
 def _where(name: str, data_dir: Path | None) -> str | None:
@@ -57,7 +55,6 @@ def _where(name: str, data_dir: Path | None) -> str | None:
     return str(next(iter(files.values())).parent) if files else "comes with codedfl"
 
 
-@app.command("fetch")
 def fetch(
     name: Annotated[str, typer.Argument(metavar="NAME", click_type=click.Choice(list(NAMED)))],
     data_dir: common.DataDir = None,
@@ -68,6 +65,8 @@ def fetch(
     NAME is digits, digits-shifted, mnist, fashion-mnist or cifar-10.
 
     Looks in --data-dir, in the folder CODEDFL_DATA names and in the cache, then tries the public mirror.
+
+    Example: `codedfl lab data fetch mnist`
     """
     screen = Screen(json)
     with screen.fetching() as progress:
@@ -77,28 +76,31 @@ def fetch(
         screen.files(files.values())
     else:
         screen.say(f"{name} comes with codedfl: there is nothing to fetch")
-    screen.write_json({"command": "data fetch", "name": name, "files": {key: str(path) for key, path in files.items()}})
+    screen.write_json(
+        {"command": "lab data fetch", "name": name, "files": {key: str(path) for key, path in files.items()}}
+    )
 
 
-@app.command("encoder")
 def encoder(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
     out: Annotated[Path, common.in_output(metavar="DIR", help="Where its files go.")] = Path("encoders"),
     json: common.Json = None,
 ) -> None:
-    """Export a pretrained network to the files that codedfl encode takes; without a NAME, list what there is.
+    """Export a pretrained network to the files that codedfl site encode takes; without NAME, list all.
 
     NAME is efficientnet-lite0, wordllama, timm:MODEL, torchvision:MODEL or sentence-transformers:MODEL. What a source
     needs is installed beside codedfl-lab, on this machine alone: devices take the ONNX file and no torch.
+
+    Example: `codedfl lab data encoder efficientnet-lite0`
     """
     screen = Screen(json)
     if name is None:
         lines = ((f"{key}:MODEL" if one.named else key, one.description) for key, one in SOURCES.items())
         screen.facts(list(lines))
-        screen.write_json({"command": "data encoder", "sources": list(SOURCES)})
+        screen.write_json({"command": "lab data encoder", "sources": list(SOURCES)})
         return
     with screen.busy(f"exporting {name}"):
         path = export_encoder(name, out)
     made = load_encoder(path)
     screen.facts([("encoder", made.digest()), ("model", made.model), ("wrote", str(path))])
-    screen.write_json({"command": "data encoder", "encoder": made.digest(), "file": str(path)})
+    screen.write_json({"command": "lab data encoder", "encoder": made.digest(), "file": str(path)})

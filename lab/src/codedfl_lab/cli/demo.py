@@ -1,4 +1,4 @@
-"""``codedfl demo``: the paper's protocol and ours run once, as processes of this machine; then the comparison."""
+"""``codedfl lab demo``: the paper's protocol and ours run once, as processes of this machine; then the comparison."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from codedfl_lab.training.processes import Finished, Troubles, train_in_processe
 
 DEVICES, FEATURES = 10, 300
 SLOW, LATE_SECONDS, DEAD = ("device-2", "device-6"), 0.5, "device-9"
-SEEDS, DRAWS, MOST_EPOCHS = 3, 200, 1000  # of the comparison, as codedfl compare has them
+SEEDS, DRAWS, MOST_EPOCHS = 3, 200, 1000  # of the comparison, as codedfl lab compare has them
 NEXT = (
     "From here: docs/paper.md leads from each equation of the paper to its code, docs/ten-minutes.md to a study of your"
     " own tables, and {report} has all of the comparison."
@@ -125,6 +125,8 @@ def run_demo(
 
     Ten devices, each a process of its own, train on the digits at a broker with TLS. Two are slow, one is killed
     half way; both models must have every bit of the centralised fit. Then the schemes are compared in simulated time.
+
+    Example: `codedfl lab demo`
     """
     logging.getLogger("codedfl").setLevel(logging.ERROR)  # that a device is gone is what the demonstration is about
     screen, began = Screen(json), time.perf_counter()
@@ -142,7 +144,7 @@ def run_demo(
     spoilt = [one.protocol.scheme.name for one in ran if one.differ]
     if spoilt:
         screen.remark(f"models must equal the centralised fit bit for bit, got others from {', '.join(spoilt)}")
-        screen.write_json({"command": "demo", "protocols": [one.to_json() for one in ran]})
+        screen.write_json({"command": "lab demo", "protocols": [one.to_json() for one in ran]})
         raise typer.Exit(BAD_INPUT)
     results = _compared(screen, context.obj)
     _show_comparison(screen, results)
@@ -151,7 +153,7 @@ def run_demo(
     screen.sentence(NEXT.format(report=files["report.html"]))
     screen.write_json(
         {
-            "command": "demo",
+            "command": "lab demo",
             "protocols": [one.to_json() for one in ran],
             "seconds": time.perf_counter() - began,
             "comparison": results.to_json(),
@@ -174,7 +176,7 @@ def _show(screen: Screen, ran: list[Ran]) -> None:
 
 
 def _compared(screen: Screen, command: str) -> Results:
-    """What ``codedfl compare digits-shifted`` finds."""
+    """What ``codedfl lab compare digits-shifted`` finds."""
     began = time.perf_counter()
     fleet = Fleet.load(paper.FLEET)
     chosen = Inputs(datasets.load(SHIFTED_DIGITS.name), fleet, DataOptions(), ModelOptions())

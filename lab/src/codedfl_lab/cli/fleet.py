@@ -1,4 +1,4 @@
-"""``codedfl fleet``: who the devices are, and how long an epoch takes them."""
+"""``codedfl lab fleet``: who the devices are, and how long an epoch takes them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,10 @@ from codedfl_lab.fleet.latency import FleetLatency, mean_arrivals
 from codedfl_lab.schemes.coded_padded import CodedPadded
 from codedfl_lab.schemes.descriptor import Scheme
 
-app = typer.Typer(help="Look at a fleet: a mix of devices and their links.", no_args_is_help=True)
-
 _DRAWS = 200
 _EPOCHS = 100  # 20 000 epochs in all: means to a few tenths of a percent
 
 
-@app.command("show")
 def show(
     fleet: Annotated[str, typer.Argument()] = paper.FLEET,
     devices: Annotated[
@@ -51,6 +48,8 @@ def show(
 
     Conventional FL computes on a fifth of its rows and waits for everybody; a coded scheme computes on a d x d matrix
     and waits for the first D - alpha + 1 answers.
+
+    Example: `codedfl lab fleet show paper`
     """
     screen = Screen(json)
     mix = Fleet.load(fleet)
@@ -97,7 +96,7 @@ def show(
     of_class = zip(mix.classes, *answers.values(), strict=True)
     screen.write_json(
         {
-            "command": "fleet show",
+            "command": "lab fleet show",
             "fleet": mix.name,
             "devices": D,
             "n_features": n_features,

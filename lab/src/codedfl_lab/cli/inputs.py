@@ -122,7 +122,7 @@ def choose_fleet(dataset: Dataset, data: DataOptions, fleet: FleetOptions) -> Fl
     """The fleet with D devices: what the device column says, or --devices, or as many as the fleet has."""
     found, asked, rows = Fleet.load(fleet.fleet_name), fleet.devices, len(dataset.y_train)
     if data.partition == "device" and dataset.device is None:
-        raise InvalidInput("--device must name a column for --partition device, got none")
+        raise InvalidInput("--device-column must name a column for --partition device, got none")
     if dataset.device is not None and data.partition in (None, "device"):
         if asked is not None:
             raise InvalidInput(f"--devices must be left out where a device column says who holds what, got {asked}")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Annotated, get_args
 
 import click
 import typer
 
-from codedfl.cli.options import DataDir, Label, in_data, refuse_unread
+from codedfl.cli.options import Label, in_data, refuse_unread
+from codedfl.cli.settings import in_settings
 from codedfl.data.partition import PARTITIONS
 from codedfl_lab.comparing import paper
 from codedfl_lab.costs.times import Conditions
@@ -33,12 +35,12 @@ _SHARING_HELP = (
 )
 Sharing = Annotated[
     str,
-    in_fleet(click_type=click.Choice(list(get_args(SharingConvention))), help=_SHARING_HELP),
+    in_settings(click_type=click.Choice(list(get_args(SharingConvention))), help=_SHARING_HELP),
 ]
 ALL_SHARING = "all"
 SharingOrAll = Annotated[
     str,
-    in_fleet(
+    in_settings(
         click_type=click.Choice([*get_args(SharingConvention), ALL_SHARING]),
         help=f"{_SHARING_HELP} {ALL_SHARING.capitalize()} makes a table of each.",
     ),
@@ -60,7 +62,12 @@ class DataOptions:
     """What to read, and who holds which rows."""
 
     label: Label = None
-    device: Annotated[str | None, in_data(help="Column of a file that names the device each row belongs to.")] = None
+    device: Annotated[
+        str | None,
+        in_data(
+            "--device-column", metavar="COLUMN", help="Column of a file that names the device each row belongs to."
+        ),
+    ] = None
     task: Annotated[
         str | None,
         in_data(
@@ -69,7 +76,9 @@ class DataOptions:
             show_default="decided by the labels",
         ),
     ] = None
-    test_fraction: Annotated[float | None, in_data(help="Part of a file's rows to test on.", show_default="0.2")] = None
+    test_fraction: Annotated[
+        float | None, in_settings(help="Part of a file's rows to test on.", show_default="0.2")
+    ] = None
     partition: Annotated[
         str | None,
         in_data(
@@ -80,17 +89,22 @@ class DataOptions:
     ] = None
     concentration: Annotated[
         float | None,
-        in_data(help="With --partition dirichlet: a small number makes the devices differ more.", show_default="0.5"),
+        in_settings(
+            help="With --partition dirichlet: a small number makes the devices differ more.", show_default="0.5"
+        ),
     ] = None
-    data_dir: DataDir = None
+    data_dir: Annotated[
+        Path | None,
+        in_settings(help="Where the files of mnist and fashion-mnist may be; CODEDFL_DATA does the same."),
+    ] = None
     columns: Annotated[
         str | None, in_data(metavar="A,B", help="Columns of a file to learn from.", show_default="all")
     ] = None
-    drop: Annotated[str | None, in_data(metavar="A,B", help="Columns of a file to leave out.")] = None
+    drop: Annotated[str | None, in_settings(metavar="A,B", help="Columns of a file to leave out.")] = None
 
     def __post_init__(self) -> None:
         if self.partition != "dirichlet":
-            refuse_unread("--concentration", self.concentration, "any partition but dirichlet")
+            refuse_unread("concentration", self.concentration, "any partition but dirichlet")
 
 
 @dataclass(frozen=True)
@@ -115,14 +129,14 @@ class ModelOptions:
     ] = None
     gamma: Annotated[
         float | None,
-        in_model(
+        in_settings(
             help="In the kernel exp(-gamma |x - x'|^2): a large one tells nearby rows apart.",
             show_default="15.68 / (columns x width^2), the width being 1 for pixels and 8 for standardised columns",
         ),
     ] = None
     regularisation: Annotated[
         float | None,
-        in_model(
+        in_settings(
             metavar="LAMBDA",
             help="Ridge parameter.",
             show_default=f"{paper.REGULARISATION:g} (the paper's); 1e-3 for regression, whose targets are noisy",
@@ -132,10 +146,10 @@ class ModelOptions:
     def __post_init__(self) -> None:
         if self.features == "linear":
             refuse_unread("--n-features", self.n_features, "--features linear, which takes the columns")
-            refuse_unread("--gamma", self.gamma, "--features linear, which has no kernel")
+            refuse_unread("gamma", self.gamma, "--features linear, which has no kernel")
         elif self.features == "scattering":
             refuse_unread("--n-features", self.n_features, "--features scattering, whose number the picture says")
-            refuse_unread("--gamma", self.gamma, "--features scattering, which has no kernel")
+            refuse_unread("gamma", self.gamma, "--features scattering, which has no kernel")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""``codedfl plan``: which scheme, alpha, groups and solver for a fleet, a data set and a target."""
+"""``codedfl lab plan``: which scheme, alpha, groups and solver for a fleet, a data set and a target."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from click.core import ParameterSource
 
 from codedfl.cli import options as common
 from codedfl.cli.screen import Screen, score_name
+from codedfl.cli.settings import in_settings, is_setting, key_of
 from codedfl.privacy.budget import Budget
 from codedfl.solve.registry import CLOSED_FORM
 from codedfl_lab.cli import inputs, options
@@ -28,6 +29,7 @@ from codedfl_lab.report.plan_table import choice_facts, left_out_table, plan_tab
 
 in_limits = partial(typer.Option, rich_help_panel="Limits")
 CHUNK_BITS = 12_000.0
+_GIVEN = (ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP)
 
 
 def make_plan(
@@ -35,24 +37,26 @@ def make_plan(
     model: options.ModelOptions,
     fleet: options.FleetOptions,
     data: common.Data = "digits",
-    target: Annotated[float, typer.Option(help="Score to reach on test rows: accuracy, or R² of a number.")] = 0.95,
+    target: Annotated[
+        float, typer.Option("--reach", help="Score to reach on test rows: accuracy, or R² of a number.")
+    ] = 0.95,
     sharing: options.Sharing = options.DEFAULT_SHARING,
     grouping: Annotated[
         str,
-        options.in_fleet(
+        in_settings(
             click_type=click.Choice(list(get_args(Grouping))),
             help="How large fleets are dealt into groups: every group its share of slow devices, or at random as the "
             "authors do.",
         ),
     ] = Conditions.grouping,
     chunked: Annotated[
-        bool, options.in_fleet("--chunked", help="Packets of 1500 bytes with their own retransmissions.")
+        bool, in_settings("--chunked", help="Packets of 1500 bytes with their own retransmissions.")
     ] = False,
     max_exposure: Annotated[
-        int | None, in_limits(help="Devices whose data one device colluding with the server may give away.")
+        int | None, in_settings(help="Devices whose data one device colluding with the server may give away.")
     ] = None,
     total_only: Annotated[
-        bool, in_limits("--total-only", help="The server by itself must see no single device.")
+        bool, in_settings("--total-only", help="The server by itself must see no single device.")
     ] = False,
     colluders: Annotated[
         int | None,
@@ -64,7 +68,7 @@ def make_plan(
     max_upload: Annotated[
         float | None, in_limits(metavar="BYTES", help="The most a device may upload, in the whole training.")
     ] = None,
-    max_memory: Annotated[float | None, in_limits(metavar="BYTES", help="The most memory a device may need.")] = None,
+    max_memory: Annotated[float | None, in_settings(metavar="BYTES", help="The most memory a device may need.")] = None,
     allow_gram: Annotated[
         bool, in_limits("--allow-gram", help="Also plans that show the server the whole total of X'X.")
     ] = False,
@@ -75,20 +79,23 @@ def make_plan(
         ),
     ] = None,
     honest: Annotated[
-        int | None, in_limits(metavar="N", help="With --epsilon: devices assumed to add their noise.")
+        int | None, in_settings(metavar="N", help="With --epsilon: devices assumed to add their noise.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="First two tables of all plans that were tried.")] = False,
     draws: Annotated[int, typer.Option(min=1, metavar="N", help="Latencies drawn for each plan.")] = 100,
     seed: options.Seed = 0,
     json: common.Json = None,
 ) -> None:
-    """Search schemes, alpha, groups and solvers for the fastest way to a target.
+    """Search schemes, alpha, groups and solvers for the fastest way to a score.
 
     DATA is digits, digits-shifted, mnist, fashion-mnist, or a .npz, .csv or .parquet file; a study file is none, and is
     tried by codedfl study rehearse --fleet.
 
     Trains once per solver to learn how many epochs the target takes, then draws latencies on the fleet. Prints the
-    choice on one screen: its time, what it costs a device, what leaks to whom, and the `codedfl train` that follows it.
+    choice on one screen: its time, what it costs a device, what leaks to whom, and the `codedfl lab train`
+    that follows it.
+
+    Example: `codedfl lab plan digits --reach 0.95`
     """
     screen = Screen(json)
     budget = Budget.asked(epsilon, None, honest, None)
@@ -125,10 +132,10 @@ def make_plan(
     screen.sentence(f"{len(planning.everything)} plans were tried; --all shows them.{tie_words(planning)}")
     words = [data, *options_given(click.get_current_context()), *train_options(best)]
     screen.say()
-    screen.say(shlex.join(["codedfl", "train", *words]))
+    screen.say(shlex.join(["codedfl", "lab", "train", *words]))
     screen.write_json(
         {
-            "command": "plan",
+            "command": "lab plan",
             "dataset": dataset.name,
             "target": target,
             "fleet": chosen.fleet.name,
@@ -154,21 +161,30 @@ def _show_every(screen: Screen, planning: Planning, title: str, score: str) -> N
 
 
 def options_given(context: click.Context) -> list[str]:
-    """The options of this call that say which data, model and devices: ``codedfl train`` takes the same."""
+    """The options of this call that say which data, model and devices: ``codedfl lab train`` takes the same."""
     groups = (options.DataOptions, options.ModelOptions, options.FleetOptions)
     shared = {"seed", *(field.name for group in groups for field in fields(group))}
     given = [
-        one
-        for one in context.command.params
-        if one.name in shared and context.get_parameter_source(one.name) is ParameterSource.COMMANDLINE
+        one for one in context.command.params if one.name in shared and context.get_parameter_source(one.name) in _GIVEN
     ]
-    return [word for one in given for word in (one.opts[0], str(context.params[one.name]))]
+    return [word for one in given for word in _typed(one, str(context.params[str(one.name)]))]
+
+
+def _typed(option: click.Parameter, value: str) -> tuple[str, str]:
+    if isinstance(option, click.Option) and is_setting(option):
+        return "--set", f"{key_of(option)}={value}"
+    return option.opts[0], value
 
 
 def train_options(made: TimedScheme) -> list[str]:
-    """What makes ``codedfl train`` follow the plan, beside the options that say which data and devices."""
-    asked = {"--colluders": "z", "--alpha": "alpha", "--groups": "groups", "--blocks": "blocks", "--reserve": "reserve"}
-    said = {option: int(made.parameters[name]) for option, name in asked.items() if name in made.parameters}
-    narrow = ["--narrow"] * bool(made.parameters.get("narrow"))
+    """What makes ``codedfl lab train`` follow the plan, beside the options that say which data and devices."""
+    asked = {"--colluders": "z", "--alpha": "alpha"}
+    said = [word for option, name in asked.items() for word in _of(made, name, option, "{}")]
+    said += [word for name in ("groups", "blocks", "reserve") for word in _of(made, name, "--set", f"{name}={{}}")]
+    narrow = ["--set", "narrow=true"] if made.parameters.get("narrow") else []
     solver = [] if made.solver == CLOSED_FORM else ["--solver", made.solver, "--epochs", str(made.epochs)]
-    return ["--scheme", made.scheme, *(str(word) for pair in said.items() for word in pair), *narrow, *solver]
+    return ["--scheme", made.scheme, *said, *narrow, *solver]
+
+
+def _of(made: TimedScheme, name: str, option: str, value: str) -> list[str]:
+    return [option, value.format(int(made.parameters[name]))] if name in made.parameters else []

@@ -1,4 +1,4 @@
-"""``codedfl privacy``: what each party sees under a scheme, what follows from it, and what a collusion adds."""
+"""``codedfl lab privacy``: what each party sees under a scheme, what follows from it, and what a collusion adds."""
 
 from __future__ import annotations
 
@@ -57,8 +57,10 @@ def show_privacy(
 
     SCHEME is role-keys unless said otherwise. Every row is computed: from what each party reads in a run, all
     combinations in which every unknown pad and mask drops out. Tests hold that to running machines. Beyond 60 devices
-    the scheme's own rule counts. With --epsilon a sentence says what noise promises for single rows; codedfl ledger
-    says it over all that a device approved.
+    the scheme's own rule counts. With --epsilon a sentence says what noise promises for single rows; codedfl site
+    ledger says it over all that a device approved.
+
+    Example: `codedfl lab privacy coded-padded --devices 25 --alpha 5`
     """
     screen = Screen(json)
     promised = _promises(scheme, epsilon, delta, honest)
@@ -70,7 +72,7 @@ def show_privacy(
         screen.sentence(sentence)
     screen.write_json(
         {
-            "command": "privacy",
+            "command": "lab privacy",
             "scheme": scheme,
             **chosen.parameters,
             "devices": devices,

@@ -1,4 +1,4 @@
-"""``codedfl reproduce``: the paper's figures, headline numbers and claims."""
+"""``codedfl lab reproduce``: the paper's figures, headline numbers and claims."""
 
 from __future__ import annotations
 
@@ -76,7 +76,9 @@ def reproduce_paper(
     data_dir: common.DataDir = None,
     encoder: Annotated[
         Path | None,
-        common.in_data(metavar="FILE", help="Of frozen: an encoder's file (codedfl data encoder efficientnet-lite0)."),
+        common.in_data(
+            metavar="FILE", help="Of frozen: an encoder's file (codedfl lab data encoder efficientnet-lite0)."
+        ),
     ] = None,
     gradient_seeds: Annotated[
         int | None,
@@ -96,7 +98,9 @@ def reproduce_paper(
 
     Writes results.json, traces.csv, the figure and a report to DIR/NAME. Takes some minutes per data set; Ctrl-C keeps
     the data sets that were finished. Frozen takes hours: it keeps every finished part in DIR/frozen/parts, and the same
-    command goes on from there.
+    command continues from there.
+
+    Example: `codedfl lab reproduce arithmetic --quick`
     """
     screen = Screen(json)
     for option, value, unread in (
@@ -108,7 +112,9 @@ def reproduce_paper(
         if value is not None and name in unread:
             raise InvalidInput(f"{option} must be left out with {name}, which does not read it, got {value}")
     if name == FROZEN and encoder is None:
-        raise InvalidInput("--encoder must name an encoder's file: codedfl data encoder efficientnet-lite0 makes one")
+        raise InvalidInput(
+            "--encoder must name an encoder's file: codedfl lab data encoder efficientnet-lite0 makes one"
+        )
     make_folder("--out", out if name == ALL else out / name)
     usual = NOISE_SEEDS if name == NOISE else SEEDS
     scope = Scope(
@@ -145,7 +151,7 @@ def reproduce_paper(
             "note: a quick look on fewer features and rows: no headline can be reached; the paper's claims are about"
             " the whole"
         )
-    screen.write_json({"command": "reproduce", "experiments": [each.to_json() for each in finished]})
+    screen.write_json({"command": "lab reproduce", "experiments": [each.to_json() for each in finished]})
 
 
 def _study(screen: Screen, name: str, scope: Scope, quick: bool, say: Progress) -> Found:

@@ -1,4 +1,4 @@
-"""Who takes part in ``codedfl compare``: the paper's schemes to scale, or those that are asked for, and their rivals.
+"""Who takes part in ``codedfl lab compare``: the paper's schemes to scale, or those that are asked for, and baselines.
 
 Conventional FL runs every solver that a coded scheme runs, on its stored Gram matrix: what a code gains is the rest.
 """
@@ -13,6 +13,7 @@ import click
 import typer
 
 from codedfl.cli.options import refuse_unread
+from codedfl.cli.settings import in_settings
 from codedfl.errors import InvalidInput
 from codedfl.solve.descent import DERIVED, STEPS
 from codedfl.solve.registry import DEFAULT_SOLVER
@@ -92,7 +93,7 @@ class RaceOptions:
     ] = None
     step: Annotated[
         str | None,
-        in_race(
+        in_settings(
             click_type=click.Choice(list(STEPS)),
             help="Step of every descent: 12, which fits the paper's figures, or 6, which its text states.",
             show_default="what follows from the data; 12 for mnist and fashion-mnist as the paper has them",

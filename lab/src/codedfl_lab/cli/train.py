@@ -1,4 +1,4 @@
-"""``codedfl train``: the real protocol on the user's data, in one process and in virtual time."""
+"""``codedfl lab train``: the real protocol on the user's data, in one process and in virtual time."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ def train(
 
     Server and devices run in this process, with the real arithmetic and the real messages; a latency model decides
     whose answers come first, so the times shown are those the fleet would take. Ctrl-C keeps the model so far.
+
+    Example: `codedfl lab train digits --scheme coded-padded --reach 0.95`
     """
     screen = Screen(json)
     dataset = inputs.load_data(screen, data, data_options)
@@ -61,7 +63,7 @@ def train(
     with screen.busy("preprocessing") as say:
         problem = chosen.problem(seed, say)
     if training.narrow and not draws_features(problem):
-        raise InvalidInput(f"--narrow must be left out unless features are random, got {problem.feature_map.name}")
+        raise InvalidInput(f"narrow must be left out unless features are random, got {problem.feature_map.name}")
     n_devices = problem.n_devices
     noise, level = noise_of_run(scheme, problem.recipe, problem.bounds, n_devices, budget, training.precision)
     solver = training.make_solver(scheme, chosen.regularisation, level)
@@ -109,5 +111,5 @@ def train(
         raise typer.Exit(INTERRUPTED)
     why = str(stopped)
     if isinstance(stopped, RangeExceeded) and training.step is not None:
-        why = f"the step is too large for these features ({stopped}): leave out --step, which then suits them"
+        why = f"the step is too large for these features ({stopped}): leave out step, which then suits them"
     raise CodedFLError(f"{why}; {kept}") from stopped

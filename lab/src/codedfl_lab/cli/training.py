@@ -1,4 +1,4 @@
-"""One training as ``codedfl train`` shows it: what is said before, on the way and at the end, and what is kept."""
+"""One training as ``codedfl lab train`` shows it: what is said before, on the way and at the end, and what is kept."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class Training:
         columns = (self.epochs, self.seconds, self.scores)
         write_bytes(trace_file, csv_bytes(("epoch", "seconds", "score"), zip(*columns, strict=True)))
         return {
-            "command": "train",
+            "command": "lab train",
             **problem.provenance,
             **record,
             "task": problem.task,

@@ -1,4 +1,4 @@
-"""What ``codedfl train`` is asked to do: scheme, alpha, groups, solver and epochs."""
+"""What ``codedfl lab train`` is asked to do: scheme, alpha, groups, solver and epochs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 import typer
 
 from codedfl.cli.options import refuse_unread
+from codedfl.cli.settings import in_settings
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import DELTA, Budget
 from codedfl.solve.descent import STEPS
@@ -49,15 +50,15 @@ class TrainingOptions:
     ] = None
     blocks: Annotated[
         int | None,
-        in_training(min=1, metavar="K", help="With role-keys: holders keep a K-th of the rows each.", show_default="1"),
+        in_settings(min=1, metavar="K", help="With role-keys: holders keep a K-th of the rows each.", show_default="1"),
     ] = None
     reserve: Annotated[
         int | None,
-        in_training(min=0, metavar="N", help="With --blocks: holders per role that keep all rows.", show_default="0"),
+        in_settings(min=0, metavar="N", help="With blocks: holders per role that keep all rows.", show_default="0"),
     ] = None
     narrow: Annotated[
         bool,
-        in_training("--narrow", help="With role-keys: 32 bits per number, enough for a target with random features."),
+        in_settings(help="With role-keys: 32 bits per number, enough for a target with random features."),
     ] = False
     alpha: Annotated[
         int | None,
@@ -70,7 +71,7 @@ class TrainingOptions:
     ] = None
     groups: Annotated[
         int | None,
-        in_training(min=1, help="Groups with a code each; alpha then counts within a group.", show_default="1"),
+        in_settings(min=1, help="Groups with a code each; alpha then counts within a group.", show_default="1"),
     ] = None
     solver_name: Annotated[
         str | None,
@@ -84,7 +85,7 @@ class TrainingOptions:
     ] = None
     step: Annotated[
         str | None,
-        in_training(
+        in_settings(
             click_type=click.Choice(list(STEPS)),
             help="Step of gd: 12, which fits the paper's figures, or 6, which its text states; nesterov takes half.",
             show_default="derived from the largest eigenvalue of X'X, in five epochs",
@@ -98,11 +99,12 @@ class TrainingOptions:
         ),
     ] = None
     target: Annotated[
-        float | None, in_training(help="Stop when the test score (accuracy, or R^2) reaches it, such as 0.95.")
+        float | None,
+        in_training("--reach", help="Stop when the test score (accuracy, or R^2) reaches it, such as 0.95."),
     ] = None
     spare: Annotated[
         int,
-        in_training(
+        in_settings(
             min=0,
             metavar="K",
             help="Answers to wait for beyond D - alpha + 1: one detects a wrong answer, 2t find t liars.",
@@ -110,7 +112,7 @@ class TrainingOptions:
     ] = 0
     precision: Annotated[
         int | None,
-        in_training(
+        in_settings(
             metavar="BITS",
             help="Fraction bits of X'X e to ask for; more than two primes give take a third (9 bytes per number).",
             show_default="what two primes give",
@@ -127,20 +129,20 @@ class TrainingOptions:
     ] = None
     delta: Annotated[
         float | None,
-        in_training(
+        in_settings(
             metavar="D", help="With --epsilon: the probability with which that may fail.", show_default=f"{DELTA:g}"
         ),
     ] = None
     honest: Annotated[
         int | None,
-        in_training(
+        in_settings(
             metavar="N",
             help="With --epsilon: how many devices are assumed to add their noise; the others may leave theirs out.",
         ),
     ] = None
     clip_norm: Annotated[
         float | None,
-        in_training(
+        in_settings(
             metavar="C",
             help="With --epsilon: rows of features are shortened to this length.",
             show_default="sqrt(d/2) times the largest feature, 1 for random features",
@@ -164,9 +166,9 @@ class TrainingOptions:
         if self.scheme_type.reveals_gram:
             refuse_unread("--solver", self.solver_name, f"--scheme {self.scheme_type.name}, which needs none")
         if not self.solver.takes_step:
-            refuse_unread("--step", self.step, f"solver {self.solver.name}, which needs none")
+            refuse_unread("step", self.step, f"solver {self.solver.name}, which needs none")
         if self.target is not None and not self.target <= 1:
-            raise InvalidInput(f"--target must be at most 1, the best score there is, got {self.target}")
+            raise InvalidInput(f"--reach must be at most 1, the best score there is, got {self.target}")
 
     @property
     def n_epochs(self) -> int:
@@ -192,7 +194,7 @@ class TrainingOptions:
         if isinstance(scheme, RoleKeyed):
             holders, blocks = (0 if self.blocks else scheme.holders), self.blocks or 1
             return replace(scheme, holders=holders, blocks=blocks, reserve=self.reserve or 0, narrow=self.narrow)
-        asked = {"--blocks": self.blocks, "--reserve": self.reserve, "--narrow": self.narrow or None}
+        asked = {"blocks": self.blocks, "reserve": self.reserve, "narrow": self.narrow or None}
         for option, value in asked.items():
             refuse_unread(option, value, f"scheme {scheme.name}, which has no roles")
         return scheme

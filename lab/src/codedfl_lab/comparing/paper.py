@@ -41,7 +41,7 @@ class Experiment:
 
     The last of ``targets`` is the one the speed-up is about.
 
-    Paper: V, Figure 1a, Figure 1b. Shown by ``codedfl reproduce all``.
+    Paper: V, Figure 1a, Figure 1b. Shown by ``codedfl lab reproduce all``.
     """
 
     dataset: str

@@ -117,7 +117,7 @@ class SchemeResult:
     """One scheme with one solver at one target, under one convention.
 
     dataset: the name of the data.
-    scheme: its name, as ``codedfl train --scheme`` takes it.
+    scheme: its name, as ``codedfl lab train --scheme`` takes it.
     label: scheme and parameters in words, for people.
     solver: its name.
     sharing: how the sharing phase is timed: "authors", "per-message" or "multicast".

@@ -131,7 +131,7 @@ class Fleet:
     ``seal_macs_per_number`` are what expanding one pad number and sealing (or opening) one number cost a device; 0
     charges nothing, as in the paper. Vary them with ``dataclasses.replace``.
 
-    Paper: V. Shown by ``codedfl fleet show``.
+    Paper: V. Shown by ``codedfl lab fleet show``.
 
     Examples
     --------

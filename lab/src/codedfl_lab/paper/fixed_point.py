@@ -1,7 +1,7 @@
 """The paper's datatype Q<k,f> with its addition and its truncating multiplication (II-A, IV-A).
 
 Nothing in codedfl trains with it: a product is truncated, which does not commute with the wrap-around of a padded
-number, so that the "Retrieval" proposition fails now and then. ``codedfl reproduce arithmetic`` counts how often.
+number, so that the "Retrieval" proposition fails now and then. ``codedfl lab reproduce arithmetic`` counts how often.
 
 >>> import numpy as np
 >>> q = PaperFixedPoint()
@@ -34,7 +34,7 @@ Integers = NDArray[np.int64]
 class PaperFixedPoint:
     """Q<k,f>: multiples of 2^-f stored as integers in [-2^(k-1), 2^(k-1) - 1]. The paper takes k = 48, f = 24.
 
-    Paper: II-A. Shown by ``codedfl reproduce arithmetic``.
+    Paper: II-A. Shown by ``codedfl lab reproduce arithmetic``.
     """
 
     k: int = 48

@@ -207,7 +207,7 @@ class Search:
     """How plans are searched for.
 
     solvers: names or objects that were never started; None tries all that are known.
-    step: the step of every descent, as in ``Entry``. ``codedfl train`` derives it, so another is for comparisons only.
+    step: the step of every descent, as in ``Entry``. ``codedfl lab train`` derives it; another is for comparisons only.
     regularisation: the ridge parameter.
     draws: latencies drawn for each plan.
     seed: draws the latencies and the noise.

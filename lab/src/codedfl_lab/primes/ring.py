@@ -1,6 +1,6 @@
 """The exact ring Z_M, M a product of two or three primes (replaces the paper's Z_<k>, IV-A).
 
-The paper truncates products of padded numbers, which fails whenever a padded number wraps (``codedfl reproduce
+The paper truncates products of padded numbers, which fails whenever a padded number wraps (``codedfl lab reproduce
 arithmetic`` counts how often). Here nothing is truncated before it is unpadded: numbers are integers modulo M, kept as
 one float32 plane of centred residues per prime. A ring array of shape (a, b) is therefore a float32 array of shape
 (P, a, b). The primes lie just under 2^24, each 1 modulo the number of devices, so that the gradient code exists modulo

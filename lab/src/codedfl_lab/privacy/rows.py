@@ -1,4 +1,4 @@
-"""What each party of a scheme sees, what follows from it, and what a collusion adds: the rows of ``codedfl privacy``.
+"""What each party of a scheme sees, what follows from it, and what a collusion adds, for ``codedfl lab privacy``.
 
 Every row is computed from the scheme's views (``views``). The worst set of colluders is looked for by adding, one after
 the other, the device that brings most; tests hold that to all sets of small fleets. ``experiments/attacks`` carries out

@@ -195,7 +195,7 @@ def _largest(data_dir: Path | None) -> Size:
 def try_everything(q: PaperFixedPoint) -> TinyResult:
     """Propositions 1 and 2 without any sampling.
 
-    Paper: Proposition 1, Proposition 2. Shown by ``codedfl reproduce arithmetic``.
+    Paper: Proposition 1, Proposition 2. Shown by ``codedfl lab reproduce arithmetic``.
     """
     half = 1 << (q.k - 1)
     numbers = np.arange(-half, half)
@@ -461,7 +461,7 @@ def _row(
 def judge(tiny: TinyResult, rows: Sequence[ArithmeticRow]) -> list[Claim]:
     """Propositions 1 to 3, one by one, at each size; then what is said of ours.
 
-    Paper: Proposition 3. Shown by ``codedfl reproduce arithmetic``.
+    Paper: Proposition 3. Shown by ``codedfl lab reproduce arithmetic``.
     """
     every = f"Q<{tiny.k},{tiny.f}>, all numbers"
     share = 100 * tiny.failed / tiny.triples

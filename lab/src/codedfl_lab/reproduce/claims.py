@@ -55,7 +55,7 @@ class _Found:
 def paper_claims(dataset: str, schemes: Sequence[SchemeResult], shuffled: Sequence[SchemeResult] = ()) -> list[Claim]:
     """Every claim of section V about the times on one of the paper's data sets; the rows are of one convention.
 
-    Paper: V. Shown by ``codedfl reproduce all``.
+    Paper: V. Shown by ``codedfl lab reproduce all``.
     """
     if dataset not in paper.EXPERIMENTS:
         raise InvalidInput(f"dataset must be one of {', '.join(paper.EXPERIMENTS)} (the paper's), got {dataset!r}")

@@ -45,7 +45,7 @@ NOTES = (
 def reproduce(name: str, scope: Scope, progress: Progress | None = None) -> Results:
     """Run one figure (``report`` writes it down).
 
-    Paper: V, Figure 1a, Figure 1b. Shown by ``codedfl reproduce all``.
+    Paper: V, Figure 1a, Figure 1b. Shown by ``codedfl lab reproduce all``.
     """
     if name not in EXPERIMENTS:
         raise InvalidInput(f"experiment must be one of {', '.join(EXPERIMENTS)}, got {name!r}")

@@ -76,7 +76,7 @@ def train_in_processes(
     --------
     Ten devices, of which one replies half a second late and one is killed in epoch 3:
     ``train_in_processes(CodedPadded(4), problem, BlockKrylov(8), Troubles({"device-1": 0.5}, ("device-2",), 3))``.
-    ``codedfl demo`` is that.
+    ``codedfl lab demo`` is that.
     """
     troubles = troubles or Troubles()
     keys = {name: simulated_identity(name).public for name in problem.device_names}

@@ -87,7 +87,7 @@ def read_npz(path: Path) -> RawTable:
         return matrix_table(path, archive, "X", [name for name in archive.files if name not in ("X", *TEST_PART)])
 
 
-ENCODER = "encoder"  # codedfl encode says here by which digest it made X
+ENCODER = "encoder"  # codedfl site encode says here by which digest it made X
 TEST_PART = ("X_test", "y_test")
 
 

@@ -1,0 +1,81 @@
+"""``codedfl site approve`` and ``withdraw``: what this site agrees to take part in."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from codedfl.cli import options
+from codedfl.cli.key import State, own_key
+from codedfl.cli.screen import Screen
+from codedfl.cli.sections import show_sections
+from codedfl.contract.approval import approve
+from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.policy import Policy, load_policy
+from codedfl.contract.roster import load_roster
+from codedfl.contract.toml_file import load_study
+from codedfl.contract.words import printable
+from codedfl.data.tables import read_file
+from codedfl.private_files import default_state_dir
+from codedfl.statistics.statistic import words_of
+
+
+def approve_study(
+    study: options.StudyFile,
+    name: Annotated[str, typer.Option(metavar="NAME", help="This device's name, as on the roster.")],
+    roster: Annotated[Path, typer.Option(metavar="FILE", help="Who takes part (codedfl roster).")],
+    who: Annotated[str, typer.Option(metavar="NAME", help="Who approves it.")],
+    table: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="This device's rows, which are frozen.", show_default="none, for a helper"),
+    ] = None,
+    state: State = None,
+    policy: Annotated[Path | None, typer.Option(metavar="FILE", help="What this device allows (TOML).")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show and judge only: nothing is recorded.")] = False,
+) -> None:
+    """Read what a study means on this device's rows, and record that it may take part in exactly it.
+
+    The rows are frozen: later runs read what was approved, and nothing else.
+
+    Example: `codedfl site approve study.toml --table my.csv --name site-1 --roster roster.toml --who "Dr. Example"`
+    """
+    screen, loaded = Screen(), load_study(study)
+    approval = approve(
+        loaded,
+        load_roster(roster),
+        name,
+        own_key(name, state),
+        None if table is None else read_file(table, empty=True),
+        DeviceFolder.of(state or default_state_dir(), name),
+        who=who,
+        when=datetime.now(UTC).isoformat(timespec="seconds"),
+        policy=load_policy(policy) if policy else Policy(),
+        show=lambda sections: show_sections(screen, sections),
+        words=words_of(loaded),
+        dry_run=dry_run,
+    )
+    said = f"{approval.name} ({approval.digest.hex()[:16]}...) is approved by {approval.who} since {approval.when}"
+    screen.say()
+    if dry_run:
+        screen.sentence("nothing speaks against this study, and nothing was recorded: approve it without --dry-run")
+        return
+    screen.sentence(f"{printable(said)}, with {approval.rows} rows, {approval.held_out} of them held out")
+
+
+def withdraw_approval(
+    digest: Annotated[str, typer.Argument(help="How the study's digest begins, as codedfl site ledger shows it.")],
+    name: Annotated[str, typer.Option(metavar="NAME", help="This device's name, as on the roster.")],
+    state: State = None,
+) -> None:
+    """Take back an approval to which this device has not contributed yet.
+
+    For example of a file with a mistake. Its rows are then free for another study. What was contributed cannot be taken
+    back.
+
+    Example: `codedfl site withdraw 1a2b3c --name site-1`
+    """
+    gone = DeviceFolder.of(state or default_state_dir(), name).withdraw(digest)
+    Screen().sentence(f"{printable(gone.name)}, edition {gone.edition}, is not approved any more; its rows are free")
