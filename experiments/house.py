@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,24 +105,41 @@ def joining_device() -> dict[str, int]:
     return found
 
 
-def fleet_memory() -> tuple[int, int]:
-    """Megabytes of the largest of five devices at a broker: joined and waiting, and at the end of their work."""
-    from experiments.local_fleet import LocalFleet, memory_and_cpu
+def fleet_memory(agree_in: Callable[[Path], LocalStudy] | None = None) -> tuple[int, int]:
+    """Megabytes of the largest of the devices at a broker: joined and waiting, and the most that one ever had.
+
+    agree_in: makes the study in a folder; None is five devices with a table of two columns.
+    """
+    from experiments.local_fleet import LocalFleet
 
     class Staying(LocalFleet):
         def device_command(self, index: int, party: str = "") -> list[str]:
             return [word for word in super().device_command(index, party) if word != "--once"]
 
-    def largest(fleet: LocalFleet) -> int:
-        return round(max(memory_and_cpu(fleet.programs.pid(name))[0] for name in fleet.names) / 2**20)
+    def largest(fleet: LocalFleet, what: str) -> int:
+        return round(max(_kilobytes(fleet.programs.pid(name), what) for name in fleet.names) * 1024 / 1e6)
 
-    with tempfile.TemporaryDirectory() as name, Staying(small_study(Path(name)), program="small") as fleet:
+    made_in = agree_in or small_study
+    with tempfile.TemporaryDirectory() as name, Staying(made_in(Path(name)), program="small") as fleet:
         fleet.wait_for(lambda: all("takes part" in fleet.log_of(name) for name in fleet.names), 60.0)
-        waiting = largest(fleet)
+        waiting = largest(fleet, "VmRSS")
         fleet.start_server()
-        if fleet.wait_for_server(60.0):
+        if fleet.wait_for_server(300.0):
             raise SystemExit(fleet.log_of("server"))
-        return waiting, largest(fleet)
+        return waiting, largest(fleet, "VmHWM")
+
+
+def _kilobytes(pid: int, what: str) -> int:
+    """A process's memory: VmRSS now, VmHWM the most that it ever had."""
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(what))
+
+
+def large_study(folder: Path) -> LocalStudy:
+    """Four devices whose uploads have 2000 features, 12 MB each."""
+    from experiments.local_study import agree, digits_study, digits_tables
+
+    return agree(folder / "large", digits_study(2048, epochs=4, features=2000), digits_tables(4))
 
 
 def small_table() -> RawTable:
@@ -171,7 +188,8 @@ def main() -> None:
     device = joining_device()
     print(f"a joining device: {device['modules']} modules of ours, {device['megabytes']} MB")
     waiting, worked = fleet_memory()
-    print(f"a device at a broker: {waiting} MB joined and waiting, {worked} MB when it has worked")
+    print(f"a device at a broker: {waiting} MB joined and waiting, {worked} MB at most while it works on a table")
+    print(f"a device at a broker with uploads of 12 MB: {fleet_memory(large_study)[1]} MB at most")
     for name, journey in journeys.JOURNEYS.items():
         passed = journey()
         print(f"{name} passes through {passed.functions} functions in {passed.files} files")

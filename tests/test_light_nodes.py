@@ -26,7 +26,7 @@ NOT_OURS_TO_RUN = (
     *("numba", "codedfl_lab", "codedfl.run", "codedfl.estimators", "codedfl.report"),
     *("codedfl.engines.mqtt_server", "codedfl.sum.session"),
 )
-MOST_MEGABYTES = 140
+MOST_MEGABYTES = 75
 MOST_TIMES_AS_LONG = 1.5
 TIMED = 7  # starts of each kind, of which the fastest counts
 
@@ -126,7 +126,7 @@ def test_a_joining_device_loads_its_own_side_only(approved: LocalStudy, bytecode
 
 
 def test_a_device_that_has_worked_is_light_too():
-    """Five devices at the small broker, as processes, from joining to a finished study."""
+    """Five devices at the small broker, as processes, from joining to a finished study: the most that one ever had."""
     waiting, worked = fleet_memory()
     assert waiting <= worked <= MOST_MEGABYTES
 

@@ -34,7 +34,9 @@ class PadSum:
                 if (plane, a, b) not in self._tiles:
                     self._tiles[plane, a, b] = self._made(before + start, stop - start)
             tiles = {(a, b): words for (p, a, b), words in self._tiles.items() if p == plane}
-            found.append(product(layout.dense(tiles, first, last), e))
+            # A tile row at a time: the whole square takes twice the memory of the tiles.
+            rows = [product(layout.dense(tiles, one, one + 1), e) for one in range(first, last)]
+            found.append(np.concatenate(rows))
         return found
 
     def _made(self, first: int, count: int) -> Words:
