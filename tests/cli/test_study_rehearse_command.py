@@ -82,8 +82,16 @@ def test_a_rehearsal_leaves_all_that_a_paper_needs_and_a_total_to_refit_from(run
     assert run("study", "rehearse", "study.toml", "--tables", clinics, "--out", "out").exit_code == 0
     names = ("result.json", "result.html", "summary.txt", "coefficients.csv", "covariance.csv", "total.json")
     assert all((Path("out") / name).is_file() for name in names)
+    page = (Path("out") / "result.html").read_bytes()
     for path in clinics.iterdir():  # nobody is asked for anything
         path.unlink()
+    (Path("out") / "result.html").unlink()
+    again = json.loads(run("study", "report", "out", "--json", "-").stdout)
+    assert Path(again["page"]).read_bytes() == page and len(again["figures"]) == 3 and len(again["tables"]) == 6
+    (Path("out") / "old").mkdir()
+    (Path("out") / "old" / "result.json").write_text('{"models": []}')
+    rule = "FOLDER must hold the result.json that codedfl server run or study rehearse wrote, of this version, got "
+    assert f"{rule}'out/old'" in run("study", "report", "out/old").stderr
     asked = ("--test", "crp", "--contrast", "sex = m - sex = f", "--vif", "--lasso", "--regularisation", "gcv")
     result = run("study", "refit", "study.toml", "out", *asked, "--json", "-")
     assert result.exit_code == 0, result.stderr

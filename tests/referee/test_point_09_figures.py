@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from codedfl.report.canvas import COLOURS, GREY, INK
 from codedfl_lab.comparing.comparison import Entry
 from codedfl_lab.comparing.results import PaperValue, Results, SchemeResult
-from codedfl_lab.report.canvas import COLOURS, GREY, INK, Look
 from codedfl_lab.report.figures import accuracy_figure, looks_of
 from codedfl_lab.report.html import drawn_of
+from codedfl_lab.report.looks import Look
 from codedfl_lab.report.rows import best_variants
 from codedfl_lab.reproduce.beyond import beyond_entries
 from codedfl_lab.reproduce.reproduce import paper_entries

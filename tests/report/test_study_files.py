@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import html
 import json
-import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -33,13 +32,16 @@ from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.model import TrainedModel
 from codedfl.data.tables import as_raw_table
 from codedfl.errors import InvalidInput
-from codedfl.report.drawings import Chart
+from codedfl.report.methods import methods_text
+from codedfl.report.result_tables import flow
 from codedfl.report.study_files import (
     cautions,
     coefficients_csv,
     covariance_csv,
     merged_words,
+    recoded_note,
     result_json,
+    write_report,
     write_results,
 )
 from codedfl.report.study_page import study_page
@@ -124,7 +126,7 @@ def test_a_term_that_vanished_is_named_with_the_reason_everywhere(tmp_path: Path
     summary = " ".join((tmp_path / "summary.txt").read_text().split())
     for term, reason in gone.items():
         assert f"left out: {term}, since {reason}" in summary
-        assert f"<strong>left out: {term}</strong>, since {reason}" in page
+        assert f'<p class="caution">left out: {term}, since {reason}</p>' in page
     assert findings.inference is not None
     asked = {"constant", *study.design_names}
     assert asked - set(findings.inference.names) == set(gone), (
@@ -160,12 +162,12 @@ def test_all_that_a_paper_needs(found: tuple[Study, StudyFindings], tmp_path: Pa
     assert max(map(len, summary.splitlines())) <= 79
     assert "Reference levels: ward = =surgery" in summary and "model age alone" in summary
     assert page.name == "result.html"
-    caution = (
-        "what fewer than 5 rows of a device have is told as something else: a level as other, or as the"
-        " commonest there, which may be the reference; nobody is told how many rows that is,"
-        " so a level that is rare at every site is lost without a trace"
-    )
-    assert told["cautions"] == [caution] and caution in " ".join(summary.split()) and caution in page.read_text()
+    (recoded,) = few_words(study)
+    assert (told["cautions"], told["recoded"]) == ([], [recoded])
+    text, (note,) = page.read_text(), recoded_note(study)
+    assert note in " ".join(summary.split()) and recoded not in " ".join(summary.split())
+    head, _, folded = text.partition('<details id="disclosure">')
+    assert '<a href="#disclosure">' in head and recoded not in head and recoded in folded
     for name in ("total.json", "result.json", "coefficients.csv"):
         assert (tmp_path / name).stat().st_mode & 0o077 == 0
 
@@ -183,6 +185,9 @@ def test_tables_that_r_reads(found: tuple[Study, StudyFindings]):
         "p",
         "low",
         "high",
+        "ratio",
+        "ratio_low",
+        "ratio_high",
         "class_modelled",
     ]
     assert [row[:2] for row in rows[1:]] == [
@@ -200,20 +205,40 @@ def test_what_a_spreadsheet_would_take_for_a_formula_is_text():
     row = {"name": "=1+1", "coefficient": -1.5}
     text = coefficients_csv({"models": [{"name": "@m", "coefficients": [row, {**row, "name": 'say "a", b'}]}]})
     assert text.splitlines()[1:] == [
-        '"\'@m","\'=1+1",-1.5,,,,,,""',
-        '"\'@m","say ""a"", b",-1.5,,,,,,""',
+        '"\'@m","\'=1+1",-1.5,,,,,,,,,""',
+        '"\'@m","say ""a"", b",-1.5,,,,,,,,,""',
     ]
 
 
 def test_the_page_stands_alone(found: tuple[Study, StudyFindings], tmp_path: Path):
+    """Its figures are in it, and every link leads to its own folder."""
     study, findings = found
     text = write_results(tmp_path, study, findings, OWNERS).read_text()
     page = Page(text)
-    assert page.tags.count("table") == 4 and "Ordinary least squares" in page.texts
-    assert "<script" not in text and not re.search(r"(src|href)=\"(?!data:,)", text)
-    assert "ward = &lt;b&gt;eye" in text and "<b>eye" not in text
-    assert text.count('<svg role="img"') == 4  # age and two levels, and age alone
-    assert "clipped to its public range, of 900 values" in text and "Who sees what?" in text
+    assert page.tags.count("table") == 3 and page.tags.count("figure") == 2
+    assert "<script" not in text and "xmlns" not in text
+    links = [
+        value for name, value in page.attributes if name in ("src", "href") and not value.startswith(("data:", "#"))
+    ]
+    assert len(links) == 3 * (3 + 2) and all((tmp_path / one).stat().st_size > 50 for one in links)
+    assert "<b>eye" not in text and "&lt;b&gt;eye" in text and "Who sees what?" in text
+    order = [text.index(f">{name}</h2>") for name in ("Answer", "Figures", "Tables", "Methods", "Rows and columns")]
+    assert order == sorted(order) and order[-1] < text.index("<details")
+    methods = " ".join(page.texts[page.texts.index("Methods") :])
+    assert "(age 9, days &lt;5 of 900 rows)".replace("&lt;", "<") in methods
+
+
+def test_a_report_is_made_of_result_json_alone(found: tuple[Study, StudyFindings], tmp_path: Path):
+    """A server without matplotlib leaves no figures; whoever has it makes them, and the same page, of the file."""
+    study, findings = found
+    first = write_results(tmp_path, study, findings, OWNERS)
+    again = tmp_path / "again"
+    again.mkdir()
+    assert write_report(again, json.loads((tmp_path / "result.json").read_text())).read_bytes() == first.read_bytes()
+    written = {one.relative_to(again) for one in again.rglob("*") if one.is_file()}
+    assert {Path("methods.txt"), Path("figures/forest.pdf"), Path("tables/rows.tex")} <= written
+    for one in written:
+        assert (again / one).read_bytes() == (tmp_path / one).read_bytes(), one
 
 
 def test_a_model_file_shows_no_counts(found: tuple[Study, StudyFindings], tmp_path: Path):
@@ -232,25 +257,23 @@ def test_a_model_file_shows_no_counts(found: tuple[Study, StudyFindings], tmp_pa
 def test_classes_are_drawn_without_small_counts(tmp_path: Path):
     study, findings = stays(ClassTarget("long", ("no", "yes")), held_out=0.4)
     text = write_results(tmp_path, study, findings, OWNERS).read_text()
-    assert (
-        "Calibration" in text
-        and "ROC curve" in text
-        and '<th scope="col">as yes</th>' in text
-        and "<h2>Score on held-out rows</h2>" in text
-    )
+    assert "calibration and ROC curve on" in text and '<th scope="col">as yes</th>' in text
+    assert "Predictions on held-out rows" in text
     assert isinstance(findings.score, ClassScore)
     counts = [cell for row in findings.score.shown_confusion() or () for cell in row]
-    assert counts and all(f"<td>{cell}</td>" in text for cell in counts)
+    assert counts and all(f">{cell}</td>" in text for cell in counts)
     few = replace(findings, score=ClassScore.of([40, 3, 0, 57, *[4] * 20], 2, smallest_cell=5))
-    text = write_results(tmp_path, study, few, OWNERS).read_text()
-    assert "ROC curve are withheld" in text and "Calibration" not in text and "as yes" not in text
+    page = Page(write_results(tmp_path, study, few, OWNERS).read_text())
+    said = " ".join(page.texts)
+    assert "withheld for small cells" in said and "ROC curve are withheld" in said
+    assert "figure" not in page.tags and "as yes" not in said
 
 
 def test_who_is_not_in_it_and_how_numbers_were_rounded_is_on_the_page(found: tuple[Study, StudyFindings]):
     study, findings = found
     page = Page(study_page(result_json(study, findings, OWNERS, ["a", "b", "c", "d", "e"])))
     assert "without the rows of" in page.texts and "d, e" in page.texts
-    assert "Numbers are rounded to whole steps: age 1." in page.texts
+    assert "Numbers were recorded in steps of age 1." in " ".join(page.texts)
     assert "without the rows of" not in study_page(result_json(study, findings, OWNERS, ["a", "b", "c"]))
 
 
@@ -260,11 +283,10 @@ def test_a_model_with_one_constant_says_nothing_of_site_effects(found: tuple[Stu
     assert findings.inference is not None and isinstance(findings.inference.fit, LeastSquaresFit)
     within = replace(findings.inference, fit=replace(findings.inference.fit, constants=6))
     plain, sites = (
-        Page(study_page(result_json(study, one, OWNERS))) for one in (findings, replace(findings, inference=within))
+        study_page(result_json(study, one, OWNERS)) for one in (findings, replace(findings, inference=within))
     )
-    assert "site effects" not in plain.texts and "constants" not in plain.texts
-    place = sites.texts.index("site effects")
-    assert sites.texts[place + 1] == "6"
+    assert "1 site effects" not in plain and "constant for each site" not in plain
+    assert "6 site effects" in sites and "with a constant for each site" in sites
 
 
 @pytest.mark.parametrize(("held_out", "rows"), [(0.0, "the rows of the fit, which flatters"), (0.4, "held-out rows")])
@@ -273,7 +295,9 @@ def test_a_score_says_whether_its_rows_were_held_out(held_out: float, rows: str)
     classes, model = ClassTarget("long", ("no", "yes")), LogisticModel("odds", ("ward",))
     study, findings = stays(classes, held_out=held_out, models=(model,))
     (odds,) = findings.models
-    assert f"<h2>odds: Score on {rows}</h2>" in study_page(result_json(study, findings, OWNERS))
+    text = study_page(result_json(study, findings, OWNERS))
+    assert f"odds, predictions on {rows}" in text
+    assert ("held-out rows." if held_out else "900 rows of the fit.") in text
     assert any(("held-out rows" if held_out else "900 rows of the fit") in line for line in odds.lines())
 
 
@@ -295,43 +319,113 @@ def test_least_squares_of_a_yes_or_no_is_not_advised(found: tuple[Study, StudyFi
         ' [[model]] of kind "logistic", or take kind "robust"'
     )
     two = replace(study, target=NumberTarget("days", (0.0, 1.0), 1.0))
-    assert cautions(study) == few_words(study) and cautions(two) == [*few_words(two), line]
-    assert cautions(replace(two, inference=False, models=())) == few_words(two)
+    assert (cautions(study), cautions(two), cautions(replace(two, inference=False, models=()))) == ([], [line], [])
     assert html.escape(line) in study_page(result_json(two, findings, OWNERS))
 
 
-def test_curves_of_survival_are_drawn_and_named(found: tuple[Study, StudyFindings]):
+def test_curves_of_survival_are_drawn_and_named(found: tuple[Study, StudyFindings], tmp_path: Path):
     study, findings = found
     curve = np.array([30.0, 60.0]), np.array([40, 30]), np.array([6, 9])
-    curves = (Curve("a", *curve), Curve("<b>", *curve))
+    curves = (Curve("a", *curve), Curve("<b>", *curve[:2], np.array([6, 20])))
     finding = SurvivalFinding("after surgery", curves, 2.5, 1, 0.11, (20.0, 45.0))
     models = (finding, NotFound("ill", "logistic", "got 3 classes"))
-    text = study_page(result_json(study, replace(findings, models=models), OWNERS))
-    assert text.count("<polyline") == 2 and "&lt;b&gt;" in text
-    assert "p 0.11. Times merged into the next one, since too few rows end there: 20, 45</p>" in text
-    assert "log-rank test: chi² 2.5 on 1, p 0.11" in text and "<p>ill: none, got 3 classes</p>" in text
-    Page(text)
+    page = Page(write_results(tmp_path, study, replace(findings, models=models), OWNERS).read_text())
+    said = " ".join(page.texts)
+    assert "Log-rank test: chi² 2.50 on 1 df, p = 0.11." in said
+    assert "Times merged into the next one, since too few rows end there: 20, 45." in said
+    assert "after surgery: median of days: a not reached, <b> 60; log-rank p = 0.11." in said
+    assert "ill: none, got 3 classes." in said
+    head, *rows = csv.reader((tmp_path / "tables" / "survival-after-surgery.csv").read_text().splitlines())
+    assert head == ["", "n", "Events", "Median (95 % interval)", "Share at 60 (95 % interval)"]
+    assert [row[:4] for row in rows] == [
+        ["a", "40", "15", "not reached (60 to not reached)"],
+        ["<b>", "40", "26", "60 (60 to 60)"],
+    ]
+    assert (tmp_path / "figures" / "survival-after-surgery.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_residuals_and_table_1_are_on_the_page(found: tuple[Study, StudyFindings]):
+def test_residuals_and_table_1_are_on_the_page(found: tuple[Study, StudyFindings], tmp_path: Path):
     study, findings = found
     residuals = ResidualsFinding("check", 2.0, np.array([-1.0, 0.0, 1.0]), np.array([16, 34, 34, 16]))
     age = DescribedNumber("age", 480, "few", 61.5, 17.1, (31, 50, 63, None, 86), (0.0, 200.0), 1.0, None)
     ward = DescribedLevels("ward", ("a", "b"), (("a", 470), ("b", None)))
     table = TableOneFinding("table 1", 480, 0, (age, ward), "days", "", {})
-    text = study_page(result_json(study, replace(findings, models=(residuals, table)), OWNERS))
-    page = Page(text)
-    assert page.tags.count("rect") == 4 and "Normal QQ plot" in page.texts
-    at = page.texts.index("age", page.texts.index("Table 1"))
-    assert page.texts[at : at + 8] == ["age", "480", "few", "61.5", "17.1", "63", "50", "-"]
-    assert page.texts[at + 8 : at + 12] == ["ward = a", "470", "ward = b", "few"]
+    text = write_results(tmp_path, study, replace(findings, models=(residuals, table)), OWNERS).read_text()
+    assert "histogram and normal QQ plot" in text and (tmp_path / "figures" / "residuals-check.svg").exists()
+    rows = list(csv.reader((tmp_path / "tables" / "table-1.csv").read_text().splitlines()))
+    assert rows == [
+        ["", "All, n = 480"],
+        ["age"],
+        ["mean (SD)", "61.5 (17.1)"],
+        ["median [IQR]", "63 [50 to —]"],
+        ["missing, n (%)", "few"],
+        ["ward, n (%)"],
+        ["a", "470 (97.9 %)"],
+        ["b", "few"],
+    ]
+    assert text.index("table 1, characteristics") < text.index("Ordinary least squares: days"), "Table 1 is the first"
 
 
-def test_a_chart_keeps_to_its_axes():
-    chart = Chart("time", "alive", (0.0, 10.0), (0.0, 1.0))
-    chart.steps([0.0, 5.0, 10.0], [1.0, 0.5, 0.25])
-    numbers = [float(one) for one in re.findall(r"-?\d+\.\d+(?=[, ])", chart.svg().split("points=")[1])]
-    assert all(math.isfinite(one) and -1 <= one <= 361 for one in numbers)
+def test_odds_ratios_are_printed_everywhere(tmp_path: Path):
+    """The page, summary, tables for R and the methods paragraph, with the class and the reference levels."""
+    model = LogisticModel("odds", ("ward",))
+    study, findings = stays(ClassTarget("long", ("no", "yes")), held_out=0.0, most_clipped=0.1, models=(model,))
+    (odds,) = findings.models
+    page = Page(write_results(tmp_path, study, findings, OWNERS, rehearsal=True).read_text())
+    inference = odds.inference
+    ratios = np.exp(np.column_stack((inference.coefficients, inference.low, inference.high))[1:])
+    assert inference.effects == inference.names[1:] and np.array_equal(inference.ratios(), ratios)
+    rows = [
+        one
+        for one in csv.DictReader((tmp_path / "coefficients.csv").read_text().splitlines())
+        if one["model"] == "odds"
+    ]
+    assert rows[0]["ratio"] == "" and [float(one["ratio"]) for one in rows[1:]] == ratios[:, 0].tolist()
+    summary = (tmp_path / "summary.txt").read_text()
+    assert re.search(r"^ +odds ratio +\[0\.025 +0\.975\]$", summary, re.MULTILINE)
+    first = " +".join((re.escape(inference.names[1]), *(f"{one:.4g}" for one in ratios[0])))
+    assert re.search(f"^{first}$", summary, re.MULTILINE)
+    said, methods = " ".join(page.texts), (tmp_path / "methods.txt").read_text()
+    assert (
+        f"odds: odds ratio of long = yes per unit, with 95 % interval: {inference.names[1]} against =surgery " in said
+    )
+    assert "The odds of long = yes were modelled by logistic regression, fitted by Newton's method" in methods
+    assert "Reference levels: ward = =surgery. Estimates are odds ratios with 95 % intervals." in methods
+    assert "analysed in a rehearsal on one machine" in methods and "approved at each site" not in methods
+    latex = (tmp_path / "tables" / "effects-odds.tex").read_text()
+    assert "Odds ratio (95 \\% interval) & p" in latex and "\\quad \\textless{}b\\textgreater{}eye & " in latex
+
+
+def test_methods_are_true_of_a_run_on_machines(found: tuple[Study, StudyFindings]):
+    study, findings = found
+    result = result_json(study, findings, OWNERS, ["a", "b", "c", "d"])
+    text = methods_text(result)
+    for sentence in (
+        "Data of 3 sites (n = 900 rows) were analysed without leaving the sites.",
+        f"SHA-256 {study.digest().hex()}) was approved at each site before any data were used.",
+        "The rows of 1 invited site are not included: d.",
+        "A level of a category that fewer than 5 rows of a site had was recoded at the site as another level.",
+        "The outcome days was modelled by ordinary least squares; standard errors are classical.",
+        "each of at least 3 sites",
+        "also together with 1 site that would help it",
+    ):
+        assert sentence in text, sentence
+    few = methods_text({**result, "left_out": "few", "without": [], "colluders": 0})
+    assert "Few rows with missing values were left out." in few and "help it" not in few and "invited" not in few
+
+
+def test_rows_left_out_at_each_step_add_up(tmp_path: Path):
+    age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    target = NumberTarget("days", (0.0, 60.0), 1.0)
+    study = Study("stays", (age,), target, 5000, 1000, 3, complete_cases=True, held_out=0.3, inference=True)
+    days = np.where(np.arange(900) < 40, np.nan, np.arange(900) % 31)
+    raw = as_raw_table({"age": np.arange(900.0) % 70 + 20, "days": days}, "t.csv")
+    findings = conducted(study, dealt(study, raw))
+    result = result_json(study, findings, OWNERS)
+    whole, left, held_out, kept = (row.cells[1] for row in flow(result).rows)
+    assert (whole, left) == ("900", "40") and int(held_out) + int(kept) == 860 and int(kept) == findings.rows
+    few = [row.cells[1] for row in flow({**result, "left_out": "few"}).rows]
+    assert few[:2] == ["not told exactly", "few"], "the whole less what is left would tell the few"
 
 
 def test_without_a_total_there_is_nothing_to_refit(found: tuple[Study, StudyFindings], tmp_path: Path):

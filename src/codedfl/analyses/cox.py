@@ -145,6 +145,15 @@ class CoxFit:
     at_zero: float
 
     title: ClassVar[str] = "Cox's proportional hazards"
+    ratio: ClassVar[str] = "hazard ratio"
+    thresholds: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def method(self) -> str:
+        """Ties, grid and strata."""
+        strata = f", with a baseline hazard for each of {self.strata} strata" if self.strata > 1 else ""
+        grid = f"with Efron's rule for ties on a public grid of which {self.times} times were left"
+        return f"The hazard over {self.target} was modelled by Cox regression {grid}{strata} ({self.events} events)."
 
     @property
     def likelihood_ratio(self) -> float:

@@ -18,6 +18,7 @@ from codedfl.analyses.maximum import Fitted, NewtonSums, maximise, towards
 from codedfl.analyses.scoring import ClassScore
 from codedfl.contract.models import GlmModel, LogisticModel, PoissonModel, StudyModel
 from codedfl.contract.models.dispersed import GammaModel, QuasiPoissonModel
+from codedfl.contract.models.negative import NegativeBinomialModel
 from codedfl.contract.study import NumberTarget
 from codedfl.contract.study_columns import Units
 from codedfl.data.labels import MeanLabels
@@ -28,6 +29,20 @@ from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats, JsonObject
 
 _OVERDISPERSED = 1.5  # of a Poisson model, from which its errors are a fifth too small
+_RATIOS = {
+    LogisticModel.kind: "odds ratio",
+    PoissonModel.kind: "rate ratio",
+    QuasiPoissonModel.kind: "rate ratio",
+    NegativeBinomialModel.kind: "rate ratio",
+    GammaModel.kind: "ratio of means",
+}
+_METHODS = {
+    LogisticModel.kind: "logistic regression",
+    PoissonModel.kind: "Poisson regression with a logarithmic link",
+    QuasiPoissonModel.kind: "quasi-Poisson regression with a logarithmic link",
+    NegativeBinomialModel.kind: "negative binomial regression (NB2) with a logarithmic link",
+    GammaModel.kind: "Gamma regression with a logarithmic link",
+}
 _WIDEST = 3  # columns that are named where the predictor is too wide
 
 
@@ -64,6 +79,23 @@ class GlmFit:
     alpha_error: float | None = None
 
     title: ClassVar[str] = "Generalised linear model"
+    thresholds: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def ratio(self) -> str:
+        """By the family."""
+        return _RATIOS[self.kind]
+
+    @property
+    def method(self) -> str:
+        """The family, how it was fitted, and its errors."""
+        what = (
+            f"The odds of {self.target} = {self.modelled} were" if self.modelled else f"The outcome {self.target} was"
+        )
+        how = "by Newton's method" if self.iterations else "from the counts of all combinations of its columns"
+        errors = {"model": "those of the model", "by the dispersion": "scaled by the dispersion"}
+        said = errors.get(self.errors, f"robust ({self.errors})")
+        return f"{what} modelled by {_METHODS[self.kind]}, fitted {how}; standard errors are {said}."
 
     @property
     def aic(self) -> float | None:

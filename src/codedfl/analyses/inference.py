@@ -18,7 +18,7 @@ from typing import ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from codedfl.errors import InvalidInput
-from codedfl.typing import Floats, JsonObject
+from codedfl.typing import Floats, Json, JsonObject
 
 CONSTANT = "constant"
 WIDTH = 79  # columns of a summary
@@ -40,6 +40,18 @@ class Fit(Protocol):
     @property
     def rows(self) -> int:
         """Rows that the model was made of."""
+
+    @property
+    def ratio(self) -> str:
+        """What exp(coefficient) is, such as "odds ratio"; "" if it is nothing that is reported."""
+
+    @property
+    def thresholds(self) -> tuple[str, ...]:
+        """Coefficients beside the constant that say nothing of a column."""
+
+    @property
+    def method(self) -> str:
+        """How it was estimated: a sentence for a paper."""
 
     def facts(self) -> list[tuple[str, str]]:
         """Names and values for the head of a table, the most important first."""
@@ -74,6 +86,16 @@ class LeastSquaresFit:
     constants: int = 1
 
     title: ClassVar[str] = "Ordinary least squares"
+    ratio: ClassVar[str] = ""
+    thresholds: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def method(self) -> str:
+        """With classical errors."""
+        sites = ", with a constant for each site" if self.constants > 1 else ""
+        return (
+            f"The outcome {self.target} was modelled by ordinary least squares{sites}; standard errors are classical."
+        )
 
     @property
     def freedom(self) -> int:
@@ -290,6 +312,23 @@ class Inference:
         """Lower and upper end of each coefficient's confidence interval, a row each."""
         return np.column_stack((self.low, self.high))
 
+    @property
+    def effects(self) -> tuple[str, ...]:
+        """The coefficients that say something of a column: all but constants and thresholds."""
+        return tuple(one for one in self.names if one != CONSTANT and one not in self.fit.thresholds)
+
+    def ratios(self) -> Floats:
+        """exp of each effect and of both ends of its interval, a row each: odds, rate or hazard ratios (``fit.ratio``).
+
+        >>> fit = LeastSquaresFit("days", 100, 1, 0.4, 2.0)
+        >>> found = Inference(("constant", "age"), np.array([5.0, 0.1]), np.diag([0.04, 0.01]), math.inf, fit)
+        >>> found.effects, found.ratios().round(4)
+        (('age',), array([[1.1052, 0.9085, 1.3445]]))
+        """
+        places = [self.names.index(one) for one in self.effects]
+        with np.errstate(over="ignore"):
+            return np.exp(np.column_stack((self.coefficients, self.low, self.high))[places])
+
     def by_level(self, column: str, levels: Iterable[str]) -> Inference:
         """The same model with a constant for each level of a category, in place of one and differences from it.
 
@@ -367,14 +406,24 @@ class Inference:
     def to_dicts(self) -> list[JsonObject]:
         """One for each coefficient, for JSON."""
         keys = ("name", "coefficient", "standard_error", "t", "p", "low", "high")
-        found: list[JsonObject] = [dict(zip(keys, (n, *map(float, row)), strict=True)) for n, *row in self._table()]
-        spreads = self.spreads or (1.0,) * len(found)
-        return [{**one, "per": spread} for one, spread in zip(found, spreads, strict=True)]
+        spreads = self.spreads or (1.0,) * len(self.names)
+        ratios = dict(zip(self.effects, self.ratios().tolist(), strict=True))
+        found: list[JsonObject] = []
+        for (name, *row), spread in zip(self._table(), spreads, strict=True):
+            known: dict[str, Json] = dict(zip(keys, (name, *map(float, row)), strict=True))
+            known |= {"per": spread, "effect": name in ratios}
+            if self.fit.ratio and name in ratios:
+                ends = (one if math.isfinite(one) else None for one in ratios[name])
+                known |= zip(("ratio", "ratio_low", "ratio_high"), ends, strict=True)
+            found.append(known)
+        return found
 
     def to_dict(self) -> JsonObject:
         """All that a paper needs, for JSON."""
         return {
             "fit": self.fit.to_dict(),
+            "ratio": self.fit.ratio,
+            "method": self.fit.method,
             "level": self.level,
             "references": dict(self.references),
             "coefficients": self.to_dicts(),
@@ -394,6 +443,12 @@ class Inference:
             ends = f"{_short(low):>10} {_short(high):>10}"
             lines.append(f"{name:<{_NAME}} {_short(b):>10} {error:>9.3g} {shown:>7} {p:>6.3f} {ends}")
         lines.append("=" * WIDTH)
+        if self.fit.ratio:
+            lines.append(f"{'':<{_NAME}} {self.fit.ratio:>16} {low_end:>10} {high_end:>10}")
+            short = dict(zip(self.names, names, strict=True))
+            for name, (ratio_, low, high) in zip(self.effects, self.ratios().tolist(), strict=True):
+                lines.append(f"{short[name]:<{_NAME}} {_short(ratio_):>16} {_short(low):>10} {_short(high):>10}")
+            lines.append("=" * WIDTH)
         if self.references:
             text = "; ".join(f"{column} = {level}" for column, level in self.references)
             lines += textwrap.wrap(f"Reference levels: {text}", WIDTH)

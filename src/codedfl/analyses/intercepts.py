@@ -52,6 +52,16 @@ class MixedFit:
     log_likelihood: float
 
     title: ClassVar[str] = "Linear mixed model, random intercept"
+    ratio: ClassVar[str] = ""
+    thresholds: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def method(self) -> str:
+        """Clusters, and the likelihood."""
+        return (
+            f"The outcome {self.target} was modelled by a linear mixed model with a random intercept for each of"
+            f" {self.clusters} clusters, fitted by restricted maximum likelihood."
+        )
 
     @property
     def intraclass(self) -> float:

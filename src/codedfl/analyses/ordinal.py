@@ -43,6 +43,18 @@ class OrdinalFit:
     log_likelihood: float
 
     title: ClassVar[str] = "Proportional odds"
+    ratio: ClassVar[str] = "odds ratio"
+
+    @property
+    def thresholds(self) -> tuple[str, ...]:
+        """Between each two classes."""
+        return tuple(f"{low} | {high}" for low, high in pairwise(self.order))
+
+    @property
+    def method(self) -> str:
+        """The order, and what an odds ratio is of."""
+        order = " < ".join(self.order)
+        return f"The odds of a higher class of {self.target} ({order}) were modelled by proportional odds regression."
 
     @property
     def aic(self) -> float:
@@ -94,12 +106,11 @@ def proportional_odds(totals: Totals, model: ProportionalOddsModel) -> Generator
     part, _ = totals.present(model.columns)
     assert isinstance(target, ClassTarget)
     names = tuple(map(str, target.classes))
-    cuts = tuple(f"{low} | {high}" for low, high in pairwise(names))
     rows = totals.counts.rows.rows
     fit = OrdinalFit(target.name, names, rows, len(order), found.iterations, likelihood)
     spreads = (*part.spreads[1:], *[1.0] * problem.count)
     made = Inference(
-        (*part.study.design_names, *cuts),
+        (*part.study.design_names, *fit.thresholds),
         (whole @ found.beta)[order],
         (whole @ found.covariance @ whole.T)[np.ix_(order, order)],
         math.inf,

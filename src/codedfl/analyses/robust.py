@@ -36,6 +36,14 @@ class RobustFit:
     errors: str
 
     title: ClassVar[str] = "Ordinary least squares, robust errors"
+    ratio: ClassVar[str] = ""
+    thresholds: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def method(self) -> str:
+        """With its errors."""
+        model = self.least_squares.method.partition(";")[0]
+        return f"{model}; standard errors are robust ({self.errors})."
 
     @property
     def rows(self) -> int:

@@ -54,12 +54,40 @@ class Curve:
         terms = np.where(left > 0, self.events / np.maximum(self.at_risk * left, 1), 0.0)
         return np.asarray(self.share * np.sqrt(np.cumsum(terms)))
 
+    def band(self) -> tuple[Floats, Floats]:
+        """Both ends of each share's 95 % interval, on the scale of log(-log), so that it stays between 0 and 1.
+
+        >>> found = Curve("a", np.array([30.0, 60.0]), np.array([10, 5]), np.array([2, 1]))
+        >>> [end.round(4).tolist() for end in found.band()]
+        [[0.4087, 0.2263], [0.9459, 0.8745]]
+        """
+        share = self.share
+        inside = (share > 0) & (share < 1)
+        logs = np.log(np.where(inside, share, 0.5))
+        reach = np.exp(_NORMAL * self.standard_errors / np.where(inside, share, 0.5) / np.abs(logs))
+        low, high = (np.where(inside, np.exp(logs * power), share) for power in (reach, 1.0 / reach))
+        return low, high
+
+    @property
+    def median(self) -> tuple[float | None, float | None, float | None]:
+        """The first time at which at most half are without the event, and where the band says the same; None is later.
+
+        >>> Curve("a", np.array([30.0, 60.0]), np.array([10, 5]), np.array([2, 3])).median
+        (60.0, 30.0, None)
+        """
+        first = []
+        for ends in (self.share, *self.band()):
+            below = np.flatnonzero(ends <= 0.5 + 1e-12)
+            first.append(float(self.times[below[0]]) if len(below) else None)
+        return first[0], first[1], first[2]
+
     def to_dict(self) -> JsonObject:
         """For JSON."""
-        columns = (self.times, self.at_risk, self.events, self.share, self.standard_errors)
-        keys = ("time", "at_risk", "events", "share", "standard_error")
+        columns = (self.times, self.at_risk, self.events, self.share, self.standard_errors, *self.band())
+        keys = ("time", "at_risk", "events", "share", "standard_error", "low", "high")
         rows = zip(*(one.tolist() for one in columns), strict=True)
-        return {"group": self.group, "curve": [dict(zip(keys, row, strict=True)) for row in rows]}
+        median = dict(zip(("time", "low", "high"), self.median, strict=True))
+        return {"group": self.group, "median": median, "curve": [dict(zip(keys, row, strict=True)) for row in rows]}
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +121,8 @@ class SurvivalFinding:
         return {
             "name": self.name,
             "kind": SurvivalModel.kind,
+            "method": "Survival was estimated by Kaplan and Meier's product on a public grid of times, with Greenwood's"
+            " errors and intervals on the scale of log(-log), and compared by the log-rank test.",
             "log_rank": test,
             "merged": list(self.merged),
             "curves": curves,
@@ -102,7 +132,9 @@ class SurvivalFinding:
         """A table per group, and the test."""
         found = []
         for one in self.curves:
-            found += [f"{one.group}, {int(one.at_risk[0])} rows", "      time  at risk   events    share  std err"]
+            median, low, high = ("not reached" if time is None else f"{time:g}" for time in one.median)
+            found.append(f"{one.group}, {int(one.at_risk[0])} rows, median {median} (95 % interval {low} to {high})")
+            found += ["      time  at risk   events    share  std err"]
             columns = (one.times, one.at_risk, one.events, one.share, one.standard_errors)
             for time, risk, events, share, error in zip(*columns, strict=True):
                 found.append(f"{time:>10.6g} {risk:>8d} {events:>8d} {share:>8.4f} {error:>8.4f}")

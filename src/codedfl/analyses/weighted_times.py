@@ -85,6 +85,18 @@ class HazardFit:
     iterations: int
 
     title: ClassVar[str] = "Cox's model, inverse probability weights"
+    ratio: ClassVar[str] = "hazard ratio"
+    thresholds: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def method(self) -> str:
+        """Both steps."""
+        return (
+            f"The hazard ratio of {self.treatment} over {self.target} was estimated by Cox regression of the treatment"
+            f" alone ({self.events} events, Efron's rule for ties, {self.times} times), with rows weighted by the"
+            " inverse probability of their treatment from a logistic model; standard errors are those of both steps"
+            " together."
+        )
 
     def facts(self) -> list[tuple[str, str]]:
         """As papers list them."""

@@ -53,6 +53,21 @@ class IptwFit:
     balance: dict[str, float]
 
     title: ClassVar[str] = "Inverse probability weighting"
+    thresholds: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def ratio(self) -> str:
+        """Of classes."""
+        return "odds ratio" if self.modelled else ""
+
+    @property
+    def method(self) -> str:
+        """Both steps."""
+        what = f"{self.target} = {self.modelled}" if self.modelled else self.target
+        return (
+            f"The average effect of {self.treatment} on {what} was estimated with rows weighted by the inverse"
+            " probability of their treatment from a logistic model; standard errors are those of both steps together."
+        )
 
     def facts(self) -> list[tuple[str, str]]:
         """As papers list them."""

@@ -134,7 +134,7 @@ def rehearse_study(
     if clipped:
         screen.remark(f"warning: clipped to the study's ranges: {clipped.words(study.table_columns.names)}")
     findings = done.findings
-    page = write_results(folder, study, findings, rehearsed.owners, roster.owners)
+    page = write_results(folder, study, findings, rehearsed.owners, roster.owners, rehearsal=True)
     screen.write_json(
         {
             "command": "study rehearse",

@@ -33,6 +33,11 @@ TREE = (
                 "codedfl.cli.study_rehearsal:rehearse_study",
             ),
             Listed(
+                "report",
+                "Make the page of a result again, with figures as SVG, PDF and PNG and tables as CSV, HTML and LaTeX.",
+                "codedfl.cli.study_report:report_study",
+            ),
+            Listed(
                 "refit",
                 "Make another linear model of a study's sum: another penalty, fewer columns, tests, a lasso.",
                 "codedfl.cli.study_refit:refit_study",

@@ -1,4 +1,4 @@
-"""What a study leaves behind for a paper: result.json, tables that R reads, a summary, and a page.
+"""What a study leaves behind for a paper: result.json, tables that R reads, a summary, a page with figures and tables.
 
 Nothing here knows more than the findings say. Counts below the study's smallest cell are hidden in all of it.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from codedfl.analyses.driving import TOTAL_FILE, findings_json, total_json
@@ -19,17 +20,22 @@ from codedfl.contract.study import NumberTarget, Study
 from codedfl.contract.words import explain, few_words
 from codedfl.data.columns import OTHER, CategoryColumn, NumberColumn
 from codedfl.private_files import write_private
-from codedfl.report.study_page import study_page
+from codedfl.report.methods import methods_text
+from codedfl.report.result_tables import all_tables
+from codedfl.report.study_page import Shown, study_page
+from codedfl.report.tables import csv_text
 from codedfl.statistics.statistic import words_of
 from codedfl.typing import Unchecked
 from codedfl.version import __version__
 
 MODEL_FILE, RESULT_FILE, SUMMARY_FILE, RESULT_PAGE = "model.safetensors", "result.json", "summary.txt", "result.html"
 COEFFICIENTS_FILE, COVARIANCE_FILE, TABLE_FILE = "coefficients.csv", "covariance.csv", "table-1.csv"
+METHODS_FILE, FIGURES, TABLES = "methods.txt", "figures", "tables"
 OWN_MODEL = "study"  # what tables call the study's own model
 _SHOWN = ("What leaves this machine?", "Who sees what?", "What is not protected?")
-_KEYS = ("coefficient", "standard_error", "statistic", "p", "low", "high")
+_KEYS = ("coefficient", "standard_error", "statistic", "p", "low", "high", "ratio", "ratio_low", "ratio_high")
 _MODELLED = "class_modelled"
+_RECODED = "levels and gaps of fewer than {} rows of a site are recoded there: see Disclosure in result.html"
 
 
 def write_results(
@@ -38,23 +44,25 @@ def write_results(
     findings: StudyFindings,
     owners: Mapping[str, Sequence[str]],
     invited: Iterable[str] = (),
+    *,
+    rehearsal: bool = False,
 ) -> Path:
     """Write all of it into a folder, readable for its owner alone; returns the page.
 
     owners: whose rows are in which total. invited: the owners on the roster, of whom some may be in none.
+    rehearsal: whether all devices were in this process, so that no sentence says otherwise.
     """
     if findings.model is not None:
         findings.model.save(folder / MODEL_FILE)
     for place, one in enumerate(findings.models, start=1):
         if (model := getattr(one, "model", None)) is not None:
             model.save(folder / f"model-{place}.safetensors")
-    result = result_json(study, findings, owners, invited)
+    result = result_json(study, findings, owners, invited, rehearsal=rehearsal)
     files = {
         RESULT_FILE: json.dumps(result, indent=1, allow_nan=False) + "\n",
         SUMMARY_FILE: summary_text(study, findings),
         COEFFICIENTS_FILE: coefficients_csv(result),
         COVARIANCE_FILE: covariance_csv(result),
-        RESULT_PAGE: study_page(result),
     }
     for one in findings.models:
         if isinstance(one, TableOneFinding):
@@ -63,16 +71,44 @@ def write_results(
         files[TOTAL_FILE] = json.dumps(total_json(study, findings, owners.get("gram", ()))) + "\n"
     for name, text in files.items():
         write_private(folder / name, [text.encode()])
+    return write_report(folder, result)
+
+
+def write_report(folder: Path, result: Unchecked) -> Path:
+    """What follows from result.json alone: the page, its figures and tables each in files, and the methods paragraph.
+
+    Without matplotlib there are no figures, and the page says how to get them.
+    """
+    drawn = None
+    if find_spec("matplotlib") is not None:
+        from codedfl.report.figures import figures_of
+
+        drawn = figures_of(result)
+    found = {METHODS_FILE: f"{methods_text(result)}\n".encode()}
+    for table in all_tables(result):
+        found |= {f"{TABLES}/{name}": text.encode() for name, text in table.files().items()}
+    for one in drawn or ():
+        found |= {f"{FIGURES}/{name}": data for name, data in one.pictures.files(one.name).items()}
+    shown = None if drawn is None else [Shown(one.name, one.caption, one.inline) for one in drawn]
+    for name, data in {**found, RESULT_PAGE: study_page(result, shown).encode()}.items():
+        (folder / name).parent.mkdir(mode=0o700, exist_ok=True)
+        write_private(folder / name, [data])
     return folder / RESULT_PAGE
 
 
 def result_json(
-    study: Study, findings: StudyFindings, owners: Mapping[str, Sequence[str]], invited: Iterable[str] = ()
+    study: Study,
+    findings: StudyFindings,
+    owners: Mapping[str, Sequence[str]],
+    invited: Iterable[str] = (),
+    *,
+    rehearsal: bool = False,
 ) -> Unchecked:
     """All that a paper needs, as plain values."""
     said = {one.question: list(one.answers) for one in explain(study, words=words_of(study))}
     return {
         "codedfl": __version__,
+        "rehearsal": rehearsal,
         **findings_json(study, findings),
         "purpose": study.purpose,
         "formula": study.formula,
@@ -82,11 +118,14 @@ def result_json(
         "held_out": study.held_out,
         "smallest_cell": study.smallest_cell,
         "colluders": study.colluders,
+        "least_group": study.colluders + study.honest,
+        "noise": "" if study.noise is None else f"epsilon {study.noise.epsilon:g}, delta {study.noise.delta:g}",
         "owners": {name: list(who) for name, who in owners.items()},
         "added_to": [{"digest": one.study, "owners": list(one.owners)} for one in findings.before.parts],
         "without": sorted(set(invited).difference(*owners.values())),
         "steps": {one.column.name: one.step for one in study.columns if one.step is not None},
         "cautions": cautions(study),
+        "recoded": few_words(study),
         "merged_words": merged_words(study, findings),
         "revealed": {question: said[question] for question in _SHOWN},
     }
@@ -99,6 +138,7 @@ def summary_text(study: Study, findings: StudyFindings) -> str:
         f"edition {study.edition}, study",
         study.digest().hex(),
         *cautions(study),
+        *recoded_note(study),
         *merged_words(study, findings),
         "",
     ]
@@ -112,7 +152,7 @@ def summary_text(study: Study, findings: StudyFindings) -> str:
 
 def cautions(study: Study) -> list[str]:
     """What is to be thought of before the tables are believed."""
-    found = few_words(study)
+    found = []
     asked = study.inference or any(getattr(one, "inference", False) for one in study.models)
     if asked and isinstance(study.target, NumberTarget) and study.target.grid.n_steps == 1:
         found.append(
@@ -120,6 +160,11 @@ def cautions(study: Study) -> list[str]:
             ' it classes and a [[model]] of kind "logistic", or take kind "robust"'
         )
     return found
+
+
+def recoded_note(study: Study) -> list[str]:
+    """That small cells are recoded, in one line, where any may be."""
+    return [_RECODED.format(study.smallest_cell)] if few_words(study) else []
 
 
 def narrow(lines: Iterable[str]) -> list[str]:
@@ -139,7 +184,7 @@ def coefficients_csv(result: Unchecked) -> str:
         for model, found in tables_of(result)
         for one in found["coefficients"]
     ]
-    return _csv(("model", "name", *_KEYS, _MODELLED), rows)
+    return csv_text(("model", "name", *_KEYS, _MODELLED), rows)
 
 
 def covariance_csv(result: Unchecked) -> str:
@@ -152,7 +197,7 @@ def covariance_csv(result: Unchecked) -> str:
         for name, numbers in zip(mine, one["covariance"], strict=True):
             known = dict(zip(mine, numbers, strict=True))
             rows.append((model, name, *(known.get(other) for other in names)))
-    return _csv(("model", "name", *names), rows)
+    return csv_text(("model", "name", *names), rows)
 
 
 def tables_of(result: Unchecked) -> Iterator[tuple[str, Unchecked]]:
@@ -183,15 +228,3 @@ def merged_words(study: Study, findings: StudyFindings) -> list[str]:
         elif column.name in findings.unmarked and isinstance(column, NumberColumn):
             lines.append(f"{column.name}: its gaps are too few to be marked and count as {column.missing:g}")
     return [*lines, *(one.line for one in terms_left_out(study, findings.merged, findings.total))]
-
-
-def _csv(head: Sequence[str], rows: Sequence[Sequence[str | float | None]]) -> str:
-    return "".join(",".join(map(_cell, row)) + "\n" for row in (head, *rows))
-
-
-def _cell(value: str | float | None) -> str:
-    """Texts are quoted; one that a spreadsheet would take for a formula has an apostrophe before it."""
-    if not isinstance(value, str):
-        return "" if value is None else repr(float(value))
-    text = value.replace('"', '""')
-    return f'"\'{text}"' if text.startswith(("=", "+", "-", "@", "\t", "\r")) else f'"{text}"'

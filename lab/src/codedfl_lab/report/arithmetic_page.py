@@ -8,9 +8,10 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from rich.table import Table
 
+from codedfl.report import canvas
+from codedfl.report.canvas import BLUE, INK, SOLID, VERMILLION, Dashes, Pictures
 from codedfl.report.text import terminal_table
-from codedfl_lab.report import canvas, page
-from codedfl_lab.report.canvas import BLUE, INK, SOLID, VERMILLION, Dashes, Pictures
+from codedfl_lab.report import page
 from codedfl_lab.report.rows import percent
 from codedfl_lab.reproduce.arithmetic import OURS, ArithmeticResults, ArithmeticRow
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from codedfl.report.canvas import Pictures
 from codedfl.report.text import count, number, seconds
 from codedfl_lab.comparing.names import full_name, method_name
 from codedfl_lab.comparing.results import AtPrice, AtSize, Goal, Price, Results, SchemeResult
 from codedfl_lab.report import page as web
-from codedfl_lab.report.canvas import Pictures
 from codedfl_lab.report.curves import curves_figure
 from codedfl_lab.report.fastest import who_is_fastest
 from codedfl_lab.report.html import scheme_table

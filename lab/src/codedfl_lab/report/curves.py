@@ -8,9 +8,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from codedfl.errors import InvalidInput
+from codedfl.report import canvas
+from codedfl.report.canvas import Pictures
 from codedfl_lab.comparing.names import method_name
-from codedfl_lab.report import canvas
-from codedfl_lab.report.canvas import Pictures, look_of
+from codedfl_lab.report.looks import look_of
 
 Method = tuple[str, str]  # scheme and solver
 Points = Sequence[tuple[float, float]]

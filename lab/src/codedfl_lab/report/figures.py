@@ -23,12 +23,13 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from codedfl.errors import InvalidInput
+from codedfl.report import canvas
+from codedfl.report.canvas import COLOURS, GREY, INK, MARKERS, PAPER, SOLID, Dashes, Pictures
 from codedfl.report.text import number, seconds
 from codedfl.typing import Floats
 from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.results import SchemeResult, TraceRow
-from codedfl_lab.report import canvas
-from codedfl_lab.report.canvas import COLOURS, GREY, INK, MARKERS, PAPER, SOLID, Dashes, Look, Pictures, look_of
+from codedfl_lab.report.looks import Look, look_of
 from codedfl_lab.report.rows import by_time, entries_at, kinds, percent, target_text, targets_of
 
 LOG_FROM = 8.0  # times between the first and the last curve at the target

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from codedfl.errors import InvalidInput
+from codedfl.report.canvas import Pictures
 from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.results import Results, summary_bytes
 from codedfl_lab.report.beyond_page import beyond_page, of_convention, scaling_figure
-from codedfl_lab.report.canvas import Pictures
 from codedfl_lab.report.figures import accuracy_figure
 from codedfl_lab.report.html import drawn_of, report_page
 from codedfl_lab.report.page import write_all

@@ -10,8 +10,9 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from codedfl_lab.report import canvas, page
-from codedfl_lab.report.canvas import BLUE, COLOURS, INK, Pictures
+from codedfl.report import canvas
+from codedfl.report.canvas import BLUE, COLOURS, INK, Pictures
+from codedfl_lab.report import page
 from codedfl_lab.reproduce.frozen_results import FrozenResults, FrozenRow, Lead
 
 HEADINGS = (

@@ -8,8 +8,9 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from codedfl.errors import InvalidInput
-from codedfl_lab.report import canvas, page
-from codedfl_lab.report.canvas import BLUE, GREY, VERMILLION, Pictures
+from codedfl.report import canvas
+from codedfl.report.canvas import BLUE, GREY, VERMILLION, Pictures
+from codedfl_lab.report import page
 from codedfl_lab.report.rows import dataset_name
 from codedfl_lab.reproduce.noise import NoiseResults, NoiseRow
 

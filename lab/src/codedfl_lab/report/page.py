@@ -6,7 +6,6 @@ Every piece of text that comes from outside is escaped here.
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -14,9 +13,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from codedfl.files import write_bytes
+from codedfl.report.canvas import inline_svg
 from codedfl.report.text import seconds
 from codedfl_lab.comparing.results import Claim, GoalVerdict, Results, Verdict
-from codedfl_lab.report.canvas import INK, PAPER
 from codedfl_lab.report.rows import NOTHING, percent
 
 
@@ -116,17 +115,6 @@ def figure(svg: str, caption: str, name: str = "figure") -> str:
 def _scroll(what: str) -> str:
     """The beginning of a box that scrolls sideways, also by the keyboard."""
     return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(what)}; scrolls sideways">'
-
-
-def inline_svg(svg: str, name: str) -> str:
-    """The figure as part of a page: no prologue and no namespaces (HTML has them), the page's own colours.
-
-    Identifiers get ``name`` in front: they must be unique in a page, and two figures may use the same ones.
-    """
-    drawing = svg[svg.index("<svg") :]
-    drawing = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", drawing)
-    drawing = re.sub(r'(\bid="|\bhref="#|url\(#)', rf"\g<1>{name}-", drawing)
-    return drawing.replace(INK, "currentColor").replace(PAPER, "none")
 
 
 def table(

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 from rich.text import Text
 
+from codedfl.report.canvas import Pictures
 from codedfl.report.text import number, terminal_table
 from codedfl_lab.comparing.names import method_name
 from codedfl_lab.comparing.results import Results, SchemeResult
-from codedfl_lab.report.canvas import Pictures
 from codedfl_lab.report.curves import curves_figure
 from codedfl_lab.report.rows import best_variants, by_time, entries_at, kinds, target_text
 

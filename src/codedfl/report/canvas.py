@@ -1,25 +1,28 @@
-"""What all pictures share: colours, line styles, markers, axes, and the way from a figure to PNG, SVG and PDF.
+"""What all figures share: colours, axes, and the way from a figure to PNG, SVG and PDF; needs matplotlib.
 
-A colour and a marker say which scheme, a line style which solver; only the paper's own figure, where one scheme has
-many curves, gives every curve a colour and a marker of its own (``figures``). So curves can be told apart without
-colours too. A figure for the screen is PNG and SVG; the same drawn for the column of a paper is PDF. Files are the same
-byte for byte in every run.
+A figure for the screen is PNG and SVG; the same drawn for the column of a paper is PDF. Files are the same byte for
+byte in every run.
 """
 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.axis import Axis
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
-
+from codedfl.errors import InvalidInput
 from codedfl.report.text import count
+
+try:
+    import matplotlib as mpl
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+except ImportError:
+    raise InvalidInput("matplotlib must be installed for figures: pip install 'codedfl[report]'") from None
 
 INK = "#1b1f24"
 """Text, axes and the baseline."""
@@ -35,25 +38,8 @@ DPI = 150
 Dashes = tuple[float, tuple[float, ...]]
 SOLID: Dashes = (0, ())
 
-_SCHEME_COLOURS = {
-    "conventional": INK,
-    "conventional-full-batch": GREY,
-    "drop-slowest": GREY,
-    "coded-fedl": ORANGE,
-    "coded-padded": VERMILLION,
-    "coded-keys": BLUE,
-    "role-keys": PINK,
-    "one-shot": GREEN,
-}
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "*", ">", "p", "d")
 """Told apart at the size of a printed point; the first are those of schemes."""
-_SCHEME_MARKERS = dict(zip(_SCHEME_COLOURS, MARKERS, strict=False))
-_SOLVER_DASHES: dict[str, Dashes] = {
-    "nesterov": (0, (6, 1.5, 1, 1.5)),
-    "cg": (0, (4, 1.5)),
-    "block-krylov": (0, (1.5, 1.2)),
-}
-_SCHEME_DASHES: dict[str, Dashes] = {"drop-slowest": (0, (1, 1.2))}  # shares its colour with another baseline
 _SVG_METADATA = ("Creator", "Date", "Format", "Type")  # left out: they date the file or point to other sites
 _RC: dict[Any, Any] = {
     "font.size": 9.0,
@@ -104,23 +90,6 @@ class Pictures:
         return {f"{name}.png": self.png, f"{name}.svg": self.svg.encode(), **printed}
 
 
-@dataclass(frozen=True)
-class Look:
-    """How a curve is drawn."""
-
-    color: str
-    dashes: Dashes = SOLID
-    width: float = 1.6
-    marker: str = "o"
-
-
-def look_of(scheme: str, solver: str) -> Look:
-    """The scheme's colour and marker, the solver's line style; solid is gradient descent."""
-    dashes = _SCHEME_DASHES.get(scheme) or _SOLVER_DASHES.get(solver, SOLID)
-    colour, marker = _SCHEME_COLOURS.get(scheme, SKY), _SCHEME_MARKERS.get(scheme, MARKERS[-1])
-    return Look(colour, dashes, marker=marker)
-
-
 def panels(figure: Figure, columns: int) -> list[Axes]:
     """Side by side, with one height axis."""
     return list(figure.subplots(1, columns, sharey=True, squeeze=False)[0])
@@ -152,15 +121,46 @@ def pictures(
 
     Nothing needs a display, and the same figure gives the same bytes: no dates, no versions.
     """
-    png, svg, pdf = io.BytesIO(), io.BytesIO(), io.BytesIO()
+    pdf = None
     with mpl.rc_context(_RC):
         figure = Figure(figsize=size, layout="constrained")
         draw(figure, False)
-        figure.savefig(png, format="png", dpi=DPI, metadata={"Software": None})
-        figure.savefig(svg, format="svg", facecolor=PAPER, metadata=dict.fromkeys(_SVG_METADATA))
+        png, svg = _saved(figure, "png"), _saved(figure, "svg")
     if column is not None:
         with mpl.rc_context(_COLUMN_RC):
             figure = Figure(figsize=column, layout="constrained")
             draw(figure, True)
-            figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
-    return Pictures(png.getvalue(), svg.getvalue().decode(), pdf.getvalue() or None)
+            pdf = _saved(figure, "pdf")
+    return Pictures(png, svg.decode(), pdf)
+
+
+def printed(draw: Callable[[Figure], None], size: tuple[float, float]) -> Pictures:
+    """What ``draw`` draws in ``size`` inches, once, in all three formats; PNG as finely as publishers ask for."""
+    with mpl.rc_context(_RC):
+        figure = Figure(figsize=size, layout="constrained")
+        draw(figure)
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # laid out once for all three
+        return Pictures(_saved(figure, "png", 300), _saved(figure, "svg").decode(), _saved(figure, "pdf"))
+
+
+def _saved(figure: Figure, kind: str, dpi: int = DPI) -> bytes:
+    stream = io.BytesIO()
+    if kind == "svg":
+        figure.savefig(stream, format=kind, facecolor=PAPER, metadata=dict.fromkeys(_SVG_METADATA))
+    elif kind == "pdf":
+        figure.savefig(stream, format=kind, metadata={"CreationDate": None, "Creator": None, "Producer": None})
+    else:
+        figure.savefig(stream, format=kind, dpi=dpi, metadata={"Software": None})
+    return stream.getvalue()
+
+
+def inline_svg(svg: str, name: str) -> str:
+    """The figure as part of a page: no prologue and no namespaces (HTML has them), the page's own colours.
+
+    Identifiers get ``name`` in front: they must be unique in a page, and two figures may use the same ones.
+    """
+    drawing = svg[svg.index("<svg") :]
+    drawing = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", drawing)
+    drawing = re.sub(r'(\bid="|\bhref="#|url\(#)', rf"\g<1>{name}-", drawing)
+    return drawing.replace(INK, "currentColor").replace(PAPER, "none")
