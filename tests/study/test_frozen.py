@@ -11,7 +11,7 @@ import pytest
 from codedfl.analyses.heads import ClassSums
 from codedfl.data.tables import as_raw_table
 from codedfl_lab.baselines.gradient_heads import GradientHead, softmax_gradient, trained
-from codedfl_lab.report.frozen_page import frozen_cells, verdicts, write_frozen_report
+from codedfl_lab.report.frozen_page import at_equal_cells, frozen_cells, verdicts, write_frozen_report
 from codedfl_lab.reproduce import frozen_data
 from codedfl_lab.reproduce.frozen import reproduce_frozen
 from codedfl_lab.reproduce.frozen_results import FrozenResults, Lead, Sizes
@@ -30,9 +30,12 @@ DATA = Embedded("made up", ("a", "b", "c"), X[:1200], Y[:1200], X[1200:], Y[1200
 TINY = Sizes(seeds=2, rounds=3, devices=(5, 25), rates=(0.01, 0.1), pulls=(0.1,), draws=5)
 
 
+FEWER = Embedded("made up", DATA.classes, X[:1200, :4], Y[:1200], X[1200:, :4], Y[1200:], 0.0, 6.0, STEP)
+
+
 @pytest.fixture(scope="module")
 def results() -> FrozenResults:
-    return reproduce_frozen(DATA, TINY, command="codedfl lab reproduce frozen")
+    return reproduce_frozen(DATA, TINY, command="codedfl lab reproduce frozen", narrower=[FEWER])
 
 
 def test_a_sum_is_that_of_plain_integers():
@@ -150,7 +153,7 @@ def test_every_split_and_size_has_every_method_and_the_same_heads(results: Froze
     assert results.exact == (2 * 4 * 2,) * 2
     methods = {row.method for row in results.rows}
     assert methods == {
-        *("ours", "AFL, in the clear", "FedAvg", "FedProx", "Scaffold"),
+        *("ours", "ours, 4 numbers", "AFL, in the clear", "FedAvg", "FedProx", "Scaffold"),
         *(f"ours, epsilon {epsilon}" for epsilon in (1, 3, 8)),
     }
     assert len(results.rows) == len(methods) * len(SPLITS) * 2
@@ -169,12 +172,25 @@ def test_bytes_are_those_of_what_is_sent(results: FrozenResults):
 
 def test_equal_bytes_are_as_many_rounds_as_fit(results: FrozenResults):
     for row in results.rows:
-        if row.at_equal_bytes is not None and row.at_end is not None:
+        if row.at_equal and row.at_end is not None:
             ours = next(one for one in results.rows if (one.split, one.devices) == (row.split, row.devices))
             fit = min(3, int(ours.most / (row.most / 3)))
-            assert row.at_equal_bytes.rounds == fit
-            assert row.at_equal_bytes.accuracy == pytest.approx(row.curve[fit - 1] if fit else 1 / 3)
+            assert row.at_equal[0].bytes.rounds == fit
+            assert row.at_equal[0].bytes.accuracy == pytest.approx(row.curve[fit - 1] if fit else 1 / 3)
             assert row.at_end.lead == pytest.approx(ours.accuracy - row.accuracy)
+
+
+def test_fewer_numbers_are_fewer_bytes_and_rounds_of_others(results: FrozenResults):
+    for row in results.rows:
+        here = {one.method: one for one in results.rows if (one.split, one.devices) == (row.split, row.devices)}
+        whole, fewer = here["ours"], here["ours, 4 numbers"]
+        assert fewer.most == 8 * 8 * 9 // 2 + 8 * 5 * 3 * len(results.heads) < whole.most
+        assert fewer.accuracies == tuple(closed_forms(FEWER, seed, alone=True).by_method["ours"] for seed in (0, 1))
+        if row.curve:
+            wide, narrow = row.at_equal
+            assert (wide.ours, narrow.ours) == ("ours", "ours, 4 numbers")
+            assert narrow.bytes.rounds == min(3, int(fewer.most / (row.most / 3))) <= wide.bytes.rounds
+            assert narrow.bytes.lead == pytest.approx(fewer.accuracy - narrow.bytes.accuracy)
 
 
 def test_a_lead_is_paired_by_seed():
@@ -203,11 +219,11 @@ def test_a_run_that_was_stopped_goes_on_where_it_stopped(tmp_path: Path, results
             raise Stopped
 
     with pytest.raises(Stopped):
-        reproduce_frozen(DATA, TINY, stop, parts=Parts(tmp_path, DATA.digest))
+        reproduce_frozen(DATA, TINY, stop, parts=Parts(tmp_path, DATA.digest), narrower=[FEWER])
     before = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     assert "curves-sorted-5-devices-seed-1.json" in before
     (tmp_path / "curves-sorted-25-devices-seed-0.json").write_text("{half")
-    found = reproduce_frozen(DATA, TINY, parts=Parts(tmp_path, DATA.digest))
+    found = reproduce_frozen(DATA, TINY, parts=Parts(tmp_path, DATA.digest), narrower=[FEWER])
     again = {path.name for path in tmp_path.iterdir() if before.get(path.name) != path.stat().st_mtime_ns}
     assert again == {
         "curves-sorted-25-devices-seed-0.json",
@@ -230,6 +246,7 @@ def test_the_report_has_every_row_and_says_what_held(results: FrozenResults, tmp
     assert {"results.json", "report.html", "crossing.png", "confusion.svg"} <= set(files)
     page = files["report.html"].read_text()
     assert all(cells[3] in page for cells in frozen_cells(results.rows))
+    assert all(cells[4] in page for cells in at_equal_cells(results.rows))
     said = verdicts(results)
     assert said[0] == "The sum over devices was that of pooled rows, number for number, in 16 of 16 splits."
     ends = [row.at_end for row in results.rows if row.at_end is not None]

@@ -80,6 +80,14 @@ def reproduce_paper(
             metavar="FILE", help="Of frozen: an encoder's file (codedfl lab data encoder efficientnet-lite0)."
         ),
     ] = None,
+    narrower: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Of frozen: an encoder of the same pictures to fewer numbers, whose one upload stands beside. May be"
+            " repeated.",
+        ),
+    ] = None,
     gradient_seeds: Annotated[
         int | None,
         typer.Option(
@@ -107,6 +115,7 @@ def reproduce_paper(
         ("--seeds", seeds, (ARITHMETIC,)),
         ("--draws", draws, (ARITHMETIC, NOISE)),
         ("--encoder", encoder, tuple(one for one in NAMES if one != FROZEN)),
+        ("--narrower", narrower or None, tuple(one for one in NAMES if one != FROZEN)),
         ("--gradient-seeds", gradient_seeds, tuple(one for one in NAMES if one != FROZEN)),
     ):
         if value is not None and name in unread:
@@ -138,7 +147,14 @@ def reproduce_paper(
                 results = (
                     _study(screen, one, scope, quick, say)
                     if encoder is None
-                    else frozen_on(load_encoder(encoder), scope, sizes, say, out / one / "parts")
+                    else frozen_on(
+                        load_encoder(encoder),
+                        scope,
+                        sizes,
+                        say,
+                        out / one / "parts",
+                        [load_encoder(path) for path in narrower or ()],
+                    )
                 )
         except KeyboardInterrupt:
             kept = ", ".join(str(out / each.name) for each in finished)

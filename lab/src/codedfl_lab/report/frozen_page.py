@@ -17,16 +17,17 @@ from codedfl_lab.reproduce.frozen_results import FrozenResults, FrozenRow, Lead
 
 HEADINGS = (
     *("rows", "devices", "method", "accuracy", "seeds", "rounds", "sent", "both ways", "seconds", "with X'X"),
-    *("lead at equal bytes", "lead at equal time", "with X'X", "lead at the end", "passes ours", "the server sees"),
+    *("lead at the end", "passes ours", "the server sees"),
 )
 SHOWN = 10  # of them on a screen
+AT_EQUAL = ("rows", "devices", "ours", "against", "at equal bytes", "at equal time", "with X'X")
 ABOUT = (
     "Test accuracy in per cent, with half a 95 % interval over seeds."
     " Sent: MB of a device, the mean; both ways: of the device that sends and gets most."
     " Seconds are on the paper's fleet: embeddings are there for every method, and X'X is charged in the second column."
-    " Leads: by how many points ours is ahead of a gradient method that has used as much, and after all its rounds,"
-    " with half a 95 % interval paired by seed; a minus is behind. Passes ours: the first round in which its mean over"
-    " seeds is above ours, with the MB of a device and the seconds until then."
+    " Leads: by how many points ours is ahead of a gradient method after all its rounds, with half a 95 % interval"
+    " paired by seed; a minus is behind. Passes ours: the first round in which its mean over seeds is above ours, with"
+    " the MB of a device and the seconds until then."
 )
 
 
@@ -51,11 +52,26 @@ def frozen_cells(rows: Sequence[FrozenRow]) -> list[tuple[str, ...]]:
             f"{row.most / 1e6:.2f}",
             f"{row.seconds:.0f}",
             f"{row.charged:.0f}",
-            *(_lead(one) for one in (row.at_equal_bytes, row.at_equal_seconds, row.at_equal_charged, row.at_end)),
+            _lead(row.at_end),
             _crossing(row),
             row.sees,
         )
         for row in rows
+    ]
+
+
+def at_equal_cells(rows: Sequence[FrozenRow]) -> list[tuple[str, ...]]:
+    """One line for each gradient method and each of our rows, with the rounds that the gradient method had."""
+    return [
+        (
+            row.split,
+            str(row.devices),
+            one.ours,
+            row.method,
+            *(f"{_lead(lead)} ({lead.rounds} rounds)" for lead in (one.bytes, one.seconds, one.charged)),
+        )
+        for row in rows
+        for one in row.at_equal
     ]
 
 
@@ -81,21 +97,27 @@ def verdicts(results: FrozenResults) -> list[str]:
     rivals = [row for row in results.rows if row.at_end is not None]
     same, compared = results.exact
     lines = [f"The sum over devices was that of pooled rows, number for number, in {same} of {compared} splits."]
-    for words, leads in (
-        ("at equal bytes", [row.at_equal_bytes for row in rivals]),
-        ("at equal time, X'X at hand", [row.at_equal_seconds for row in rivals]),
-        ("at equal time with X'X charged", [row.at_equal_charged for row in rivals]),
-        ("after all rounds", [row.at_end for row in rivals]),
-    ):
-        found = Counter(one.verdict for one in leads if one is not None)
-        counted = ", ".join(f"{found[verdict]} {verdict}" for verdict in ("ahead", "level", "behind"))
-        lines.append(f"Ours against {len(leads)} gradient rows {words}: {counted}.")
-    return lines
+    for place, ours in enumerate(one.ours for one in rivals[0].at_equal):
+        against = [row.at_equal[place] for row in rivals]
+        for words, leads in (
+            ("at equal bytes", [one.bytes for one in against]),
+            ("at equal time, X'X at hand", [one.seconds for one in against]),
+            ("at equal time with X'X charged", [one.charged for one in against]),
+        ):
+            lines.append(_counted(ours, words, leads))
+    return [*lines, _counted("ours", "after all rounds", [row.at_end for row in rivals if row.at_end is not None])]
+
+
+def _counted(ours: str, words: str, leads: Sequence[Lead]) -> str:
+    found = Counter(one.verdict for one in leads)
+    counted = ", ".join(f"{found[verdict]} {verdict}" for verdict in ("ahead", "level", "behind"))
+    return f"{ours[0].upper()}{ours[1:]} against {len(leads)} gradient rows {words}: {counted}."
 
 
 def frozen_page(results: FrozenResults, svg: str) -> str:
     """The report."""
     rows: list[page.Line] = [(cells, "") for cells in frozen_cells(results.rows)]
+    equal: list[page.Line] = [(cells, "") for cells in at_equal_cells(results.rows)]
     heads: list[page.Line] = [
         ((name, f"{weight:.3g}", f"{100 * judged:.2f}", f"{100 * tested:.2f}"), "")
         for name, weight, judged, tested in results.heads
@@ -104,7 +126,11 @@ def frozen_page(results: FrozenResults, svg: str) -> str:
         "Frozen features: one secure sum beside gradient methods",
         verdicts(results),
         (
-            page.section("Rows", page.table(HEADINGS, rows, ABOUT, text_columns=(0, 2, 14, 15))),
+            page.section("Rows", page.table(HEADINGS, rows, ABOUT, text_columns=(0, 2, 11, 12))),
+            page.section(
+                "At equal use",
+                page.table(AT_EQUAL, equal, EQUAL, text_columns=(0, 2, 3)),
+            ),
             page.section("The crossing", page.figure(svg, CROSSING)),
             page.section("Heads", page.table(("head", "weight", "held-out rows", "test rows"), heads, HEADS)),
             page.how_made(
@@ -120,6 +146,10 @@ def frozen_page(results: FrozenResults, svg: str) -> str:
 CROSSING = (
     "Test accuracy against bytes of the device that sends and gets most, both ways; curves are means over seeds. A row"
     " of panels is one way to spread rows, each column a number of devices."
+)
+EQUAL = (
+    "By how many points ours is ahead of a gradient method that has had no more bytes (of the device with the most,"
+    " both ways), and no more seconds; in brackets the rounds that these were enough for."
 )
 HEADS = "First seed. The head with the most right predictions on held-out rows is ours; the test rows chose nothing."
 
@@ -143,12 +173,14 @@ def crossing_figure(results: FrozenResults) -> Pictures:
 
 
 def _draw_panel(axes: Axes, rows: Sequence[FrozenRow]) -> None:
-    ours = next(row for row in rows if row.method == "ours")
+    ours, *narrower = [row for row in rows if row.tuned and not row.curve]
     for row, colour in zip((row for row in rows if row.curve), COLOURS, strict=False):
         each = row.most / row.rounds / 1e6
         places = [each * (1 + place) for place in range(len(row.curve))]
         axes.plot(places, [100 * one for one in row.curve], color=colour, label=row.method)
     axes.plot(ours.most / 1e6, 100 * ours.accuracy, "o", color=BLUE, label="ours, one upload")
+    for row in narrower:
+        axes.plot(row.most / 1e6, 100 * row.accuracy, "o", color=BLUE, markerfacecolor="w")
     axes.axhline(100 * ours.accuracy, color=INK, linewidth=0.6, linestyle=(0, (2, 2)))
     axes.set_ylim(100 * ours.accuracy - 4, 100 * ours.accuracy + 1.5)
 

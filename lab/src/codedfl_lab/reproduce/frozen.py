@@ -21,7 +21,7 @@ from codedfl_lab.baselines.gradient_heads import GradientHead
 from codedfl_lab.comparing import paper
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import Bulk, FleetLatency, RoundTrip, epoch_arrivals, pad_macs, upload_times
-from codedfl_lab.reproduce.frozen_results import FrozenResults, FrozenRow, Lead, Sizes
+from codedfl_lab.reproduce.frozen_results import AtEqual, FrozenResults, FrozenRow, Lead, Sizes
 from codedfl_lab.reproduce.frozen_rivals import Standardised, curves, parts_of, tuned
 from codedfl_lab.reproduce.frozen_rows import SPLITS, Embedded
 from codedfl_lab.reproduce.frozen_sums import CLEAR, Closed, closed_forms, pooled, same_sum
@@ -78,9 +78,13 @@ def reproduce_frozen(
     progress: Progress | None = None,
     command: str = "",
     parts: Parts | None = None,
+    narrower: Sequence[Embedded] = (),
 ) -> FrozenResults:
-    """Run the benchmark on embeddings that are there, or go on with it."""
-    study = _Study(data, sizes or Sizes(), parts or Parts(), progress or (lambda *_: None))
+    """Run the benchmark on embeddings that are there, or go on with it.
+
+    narrower: the same rows in fewer numbers, of which a sum has fewer bytes.
+    """
+    study = _Study(data, sizes or Sizes(), parts or Parts(), progress or (lambda *_: None), narrower)
     found = study.all()
     first = study.closed[0]
     return FrozenResults(
@@ -103,11 +107,14 @@ def reproduce_frozen(
 class _Study:
     """The parts of a run, each asked of ``parts`` by its name."""
 
-    def __init__(self, data: Embedded, sizes: Sizes, parts: Parts, say: Progress) -> None:
-        self.data, self.sizes, self.parts, self._say = data, sizes, parts, say
+    def __init__(
+        self, data: Embedded, sizes: Sizes, parts: Parts, say: Progress, narrower: Sequence[Embedded] = ()
+    ) -> None:
+        self.data, self.sizes, self.parts, self._say, self.narrower = data, sizes, parts, say, narrower
         self._scaled: Standardised | None = None
         self._totals: dict[int, Integers] = {}
         self.closed: list[Closed] = []
+        self.closed_narrower: dict[int, list[Closed]] = {one.X.shape[1]: [] for one in narrower}
         self.exact: list[bool] = []
 
     @property
@@ -129,6 +136,10 @@ class _Study:
             self._say(f"closed forms, seed {seed}", 0.1 * seed / sizes.seeds)
             found = self.parts.get(f"closed forms, seed {seed}", partial(closed_forms, self.data, seed))
             self.closed.append(Closed(*found))
+            for one in self.narrower:
+                name = f"closed forms, {one.X.shape[1]} numbers, seed {seed}"
+                found = self.parts.get(name, partial(closed_forms, one, seed, alone=True), one.digest)
+                self.closed_narrower[one.X.shape[1]].append(Closed(*found))
             for split, devices in places:
                 name = f"sums, {split}, {devices} devices, seed {seed}"
                 self.exact.append(self.parts.get(name, partial(self._same, split, devices, seed)))
@@ -174,15 +185,22 @@ class _Study:
         owned = np.zeros(devices)  # rows by device; those without come last, where the fleet has its slowest
         owned[: len(parts)] = [len(one) for one in parts]
         times = Times(Fleet.load(paper.FLEET).scaled_to(devices), self.sizes.draws)
-        mine = self._closed_rows(place, times, owned)
-        rivals = [self._gradient_row(head, reached, mine[0], times, owned) for head in heads]
-        return mine + rivals
+        mine = self._closed_rows(place, times, owned, self.data.X.shape[1], self.closed)
+        fewer = [
+            replace(row, method=f"{row.method}, {n_features} numbers")
+            for n_features, closed in self.closed_narrower.items()
+            for row in self._closed_rows(place, times, owned, n_features, closed)
+        ]
+        rivals = [self._gradient_row(head, reached, [mine[0], *fewer], times, owned) for head in heads]
+        return mine + fewer + rivals
 
-    def _closed_rows(self, place: tuple[str, int], times: Times, owned: Floats) -> list[FrozenRow]:
-        data, closed = self.data, self.closed
+    def _closed_rows(
+        self, place: tuple[str, int], times: Times, owned: Floats, n_features: int, closed: Sequence[Closed]
+    ) -> list[FrozenRow]:
+        data = self.data
         split, devices = place
-        width = 1 + data.X.shape[1] + data.n_classes
-        numbers, score = width * (width + 1) // 2, 8.0 * (1 + data.X.shape[1]) * data.n_classes * len(closed[0].heads)
+        width = 1 + n_features + data.n_classes
+        numbers, score = width * (width + 1) // 2, 8.0 * (1 + n_features) * data.n_classes * len(closed[0].heads)
         size, gram = _WORD_BITS * numbers / 8, owned * width**2 / 2
         shared = size * (_COLLUDERS + 1) / devices  # one holder of each role sends the sum of pads
         found = []
@@ -205,7 +223,7 @@ class _Study:
         self,
         head: GradientHead,
         reached: Sequence[dict[str, list[float]]],
-        ours: FrozenRow,
+        mine: Sequence[FrozenRow],
         times: Times,
         owned: Floats,
     ) -> FrozenRow:
@@ -215,9 +233,14 @@ class _Study:
         size = _FLOAT_BITS * numbers * head.models_sent / 8
         each = times.per_round(head, numbers, owned)
 
-        def after(budget: float, price: float) -> Lead:
+        def after(budget: float, price: float, ours: FrozenRow) -> Lead:
             return Lead.of(ours.accuracies, each_seed, int(budget / price), 1.0 / self.data.n_classes)
 
+        def equal(one: FrozenRow) -> AtEqual:
+            seconds, charged = (after(budget, each, one) for budget in (one.seconds, one.charged))
+            return AtEqual(one.method, after(one.most, 2 * size, one), seconds, charged)
+
+        ours = mine[0]
         passed = [place for place, one in enumerate(curve, start=1) if one > ours.accuracy]
         row = FrozenRow(
             ours.split,
@@ -235,10 +258,8 @@ class _Study:
         )
         return replace(
             row,
-            at_equal_bytes=after(ours.most, 2 * size),
-            at_equal_seconds=after(ours.seconds, each),
-            at_equal_charged=after(ours.charged, each),
-            at_end=after(rounds, 1),
+            at_equal=tuple(map(equal, mine)),
+            at_end=after(rounds, 1, ours),
             crossing=passed[0] if passed else None,
             curve=tuple(curve),
         )

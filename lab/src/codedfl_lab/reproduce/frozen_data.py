@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +31,16 @@ def frozen_on(
     sizes: Sizes | None,
     say: Progress,
     kept: Path | None = None,
+    narrower: Sequence[Encoder] = (),
 ) -> FrozenResults:
     """The benchmark on CIFAR-10, or on mails where the encoder takes texts.
 
     sizes: None is a quick look at every 20th row. kept: a folder for finished parts.
+    narrower: encoders of the same rows to fewer numbers.
     """
-    made = mails if isinstance(encoder, TextEncoder) else cifar
-    data = made(encoder, scope, 1 if sizes else QUICK_EVERY, say)
-    return reproduce_frozen(data, sizes or QUICK, say, scope.command, Parts(kept, data.digest))
+    made, every = mails if isinstance(encoder, TextEncoder) else cifar, 1 if sizes else QUICK_EVERY
+    data, *fewer = (made(one, scope, every, say) for one in (encoder, *narrower))
+    return reproduce_frozen(data, sizes or QUICK, say, scope.command, Parts(kept, data.digest), fewer)
 
 
 def cifar(encoder: Encoder, scope: Scope, every: int, say: Progress) -> Embedded:

@@ -25,7 +25,7 @@ class Sizes:
     rounds: int = 45
     devices: tuple[int, ...] = DEVICES
     gradient_seeds: int | None = None
-    rates: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3)
+    rates: tuple[float, ...] = (0.003, 0.01, 0.03, 0.1, 0.3)
     pulls: tuple[float, ...] = (0.001, 0.01)
     draws: int = 100
 
@@ -65,14 +65,28 @@ class Lead:
 
 
 @dataclass(frozen=True)
+class AtEqual:
+    """One of our rows against a gradient method that has used as much of something.
+
+    ours: our method. bytes: of the device with the most. seconds, charged: without and with X'X.
+    """
+
+    ours: str
+    bytes: Lead
+    seconds: Lead
+    charged: Lead
+
+
+@dataclass(frozen=True)
 class FrozenRow:
     """One method on one split over ``devices``.
 
     accuracies: on the test rows, a seed each.
     up, down: bytes of a device, the mean over devices. most: both ways, of the device with the most.
     seconds: on the paper's fleet, X'X at hand; charged: with X'X.
-    at_equal_...: of gradient methods, ours against them after no more bytes, and no more (charged) seconds, than ours
-    takes; at_end: after all rounds. crossing: the round in which the mean of their seeds passes ours; None is never.
+    at_equal: of gradient methods, each of our exact rows against them after no more than that row takes; the widest is
+    first. at_end: the widest after all rounds. crossing: the round in which the mean of their seeds passes it; None is
+    never.
     """
 
     split: str
@@ -87,9 +101,7 @@ class FrozenRow:
     charged: float
     sees: str
     tuned: str = ""
-    at_equal_bytes: Lead | None = None
-    at_equal_seconds: Lead | None = None
-    at_equal_charged: Lead | None = None
+    at_equal: tuple[AtEqual, ...] = ()
     at_end: Lead | None = None
     crossing: int | None = None
     curve: tuple[float, ...] = ()
