@@ -3,12 +3,9 @@
 import numpy as np
 
 from codedfl import SolverKind, SolverSettings
-from codedfl.state import PLAIN, Checkpointed
 
 
-class HeavyBall(Checkpointed):
-    checkpoint_fields = dict.fromkeys(("model", "epoch", "initial", "constant", "samples", "last"), PLAIN)
-
+class HeavyBall:
     def __init__(self, epochs: int, regularisation: float, step: float = 1.0, memory: float = 0.8) -> None:
         self.epochs, self.regularisation, self.step, self.memory = epochs, regularisation, step, memory
         self.model: np.ndarray | None = None

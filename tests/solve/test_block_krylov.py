@@ -181,43 +181,6 @@ def test_with_little_memory_it_goes_on_from_where_it_was():
     assert solver.directions == 40
 
 
-@pytest.mark.parametrize("memory", [0, 3])
-def test_it_resumes_bit_for_bit(memory: int):
-    problem = Ridge(d=12, spread=0.03)
-
-    def fresh() -> BlockKrylov:
-        return BlockKrylov(20, LAMBDA, tolerance=1e-12, memory=memory)
-
-    straight = fresh()
-    run(straight, problem, rounding=grid(12))
-    solver = fresh()
-    solver.start(np.zeros(problem.shape), -problem.cross, problem.m)
-    while True:
-        again = fresh()
-        again.restore(solver.state())
-        solver = again
-        if (update := solver.request()) is None:
-            break
-        update = grid(12)(update)
-        solver.receive(update, problem.gram @ update)
-    assert np.array_equal(solver.model, straight.model)
-    assert (solver.converged, solver.directions) == (straight.converged, straight.directions)
-
-
-def test_a_state_holds_the_old_blocks_as_they_were():
-    """A checkpoint names arrays by their content: an epoch may add some but must not change those of before."""
-    problem = Ridge(d=20, c=2)
-    solver = BlockKrylov(20, LAMBDA)
-    solver.start(np.zeros(problem.shape), -problem.cross, problem.m)
-    kept: list[bytes] = []
-    for _ in range(4):
-        update = solver.request()
-        solver.receive(update, problem.gram @ update)
-        blocks = [array.tobytes() for part in solver.state()["_span"] for array in part]
-        assert set(kept) <= set(blocks)
-        kept = blocks
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

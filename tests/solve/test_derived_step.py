@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from bundled_tables import TABLES, table_totals
-from small_ridge import LAMBDA, Ridge, grid, run
+from small_ridge import LAMBDA, Ridge, run
 
 from codedfl.solve.descent import EIGENVALUE_MARGIN, POWER_ITERATIONS, GradientDescent, Nesterov
 from codedfl.solve.registry import make_solver
@@ -82,24 +82,6 @@ def test_an_eigenvalue_that_was_missed_is_seen_on_the_way(kind: type):
     assert solver._largest > 500
     assert largest < 1e3
     assert np.abs(solver.model[0] - problem.solution[0]).item() < 1e-3
-
-
-@pytest.mark.parametrize("kind", [GradientDescent, Nesterov])
-def test_it_resumes_bit_for_bit_from_any_epoch(kind: type):
-    problem = Ridge(d=12, spread=0.1)
-    straight = kind(20, LAMBDA)
-    run(straight, problem, rounding=grid(14))
-    solver = kind(20, LAMBDA)
-    solver.start(np.zeros(problem.shape), -problem.cross, problem.m)
-    while True:
-        again = kind(20, LAMBDA)
-        again.restore(solver.state())
-        solver = again
-        if (update := solver.request()) is None:
-            break
-        update = grid(14)(update)
-        solver.receive(update, problem.gram @ update)
-    assert np.array_equal(solver.model, straight.model)
 
 
 def test_without_data_nothing_moves():

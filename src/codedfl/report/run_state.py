@@ -250,7 +250,7 @@ class RunState:
 
     def _end_epoch(self, event: EpochScored) -> None:
         view, epoch = self._view, event.epoch
-        # A server that goes on from its checkpoint may end an epoch again: the newest word counts.
+        # A server that was killed and is started again may end an epoch twice: the newest word counts.
         self._ends = [end for end in self._ends if end[0] < epoch]
         self._ends.append((epoch, view.seconds, event.score))
         view.epoch, view.received, view.sent = epoch, event.received, event.sent

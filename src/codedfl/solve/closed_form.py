@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 
 from codedfl.errors import InvalidInput
 from codedfl.solve.solver import AtOnce, FromGram, _check
-from codedfl.state import MAP, PLAIN, CheckpointFields
 from codedfl.typing import Floats
 
 
@@ -31,8 +29,6 @@ class ClosedForm(FromGram, AtOnce):
     >>> solver.model.round(6).tolist(), solver.path[1.0].round(6).tolist()
     ([[1.0], [2.0]], [[0.875], [1.375]])
     """
-
-    checkpoint_fields: ClassVar[CheckpointFields] = {"_triangle": PLAIN, "model": PLAIN, "path": MAP}
 
     def __init__(self, regularisation: float = 0.0, regularisations: Sequence[float] = ()) -> None:
         for value in (regularisation, *regularisations):

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
 from codedfl.errors import InvalidInput
 from codedfl.solve.solver import _check
-from codedfl.state import PLAIN, Checkpointed, CheckpointFields
 from codedfl.typing import Floats
 
 
@@ -67,10 +65,8 @@ POWER_ITERATIONS = 5
 EIGENVALUE_MARGIN = 1.25
 _POWER_SEED = 0
 
-_DESCENT: CheckpointFields = dict.fromkeys(("model", "_epoch", "_initial", "_constant", "_samples"), PLAIN)
 
-
-class GradientDescent(Checkpointed):
+class GradientDescent:
     """Theta <- Theta - mu gradient (paper eq. 5), one step per epoch.
 
     Paper: III-A, eq. 4, eq. 5. Shown by ``pytest tests/solve/test_solvers.py -k closed_form_of_its_iterates``.
@@ -103,12 +99,6 @@ class GradientDescent(Checkpointed):
     >>> solver.model.item()
     3.0
     """
-
-    checkpoint_fields: ClassVar[CheckpointFields] = {
-        **_DESCENT,
-        **dict.fromkeys(("_point", "_norm", "_first_norm", "_steps"), PLAIN),
-        **dict.fromkeys(("_probe", "_largest", "_last_sent", "_last_product"), PLAIN),
-    }
 
     def __init__(
         self,

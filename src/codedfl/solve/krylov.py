@@ -7,22 +7,19 @@ a class's directions for that class; block Krylov uses all of them for all class
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.errors import InvalidInput
-from codedfl.solve.descent import _DESCENT
 from codedfl.solve.solver import _check
 from codedfl.solve.subspace import Subspace
-from codedfl.state import PAIRS, PLAIN, Checkpointed, CheckpointFields, Codec
 from codedfl.typing import Floats
 
 TOLERANCE = 1e-6
 
 
-class _Krylov(Checkpointed):
+class _Krylov:
     """What both solvers share: Theta^(1), its residual, and when a class has converged."""
 
     def __init__(self, epochs: int, regularisation: float, tolerance: float) -> None:
@@ -89,12 +86,6 @@ class ConjugateGradient(_Krylov):
     >>> solver.model.round(6).tolist(), solver.directions, solver.converged
     ([[1.0], [2.0]], 2, True)
     """
-
-    checkpoint_fields: ClassVar[CheckpointFields] = {
-        **_DESCENT,
-        **dict.fromkeys(("_residual", "_direction", "_refreshing", "_asked"), PLAIN),
-        "_conjugate": PAIRS,
-    }
 
     def __init__(
         self, epochs: int, regularisation: float = 0.0, tolerance: float = TOLERANCE, restart: int = 50
@@ -194,15 +185,6 @@ class BlockKrylov(_Krylov):
     >>> solver.model.round(6).tolist(), solver.converged
     ([[1.0, 1.0], [2.0, -1.0]], True)
     """
-
-    checkpoint_fields: ClassVar[CheckpointFields] = {
-        **_DESCENT,
-        **dict.fromkeys(("_residual", "_asked"), PLAIN),
-        "_span": Codec(
-            lambda span: [list(span.basis), list(span.images), list(span.inner)],
-            lambda lists: Subspace(*(tuple(blocks) for blocks in lists)),
-        ),
-    }
 
     def __init__(
         self, epochs: int, regularisation: float = 0.0, tolerance: float = TOLERANCE, memory: int = 100

@@ -7,13 +7,10 @@ back to (l + sqrt(l^2 - R^2)) / 2, the others to 0. X'Y is as noisy as before, h
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.solver import AtOnce, FromGram, _check
-from codedfl.state import PLAIN, CheckpointFields
 from codedfl.typing import Floats
 
 
@@ -27,8 +24,6 @@ class Shrunken(FromGram, AtOnce):
     regularisation : float
         lambda, in addition to the ridge that the noise asks for; 0 leaves that ridge alone.
     """
-
-    checkpoint_fields: ClassVar[CheckpointFields] = {"_triangle": PLAIN, "model": PLAIN}
 
     def __init__(self, level: NoiseLevel, regularisation: float = 0.0) -> None:
         _check(1, regularisation)

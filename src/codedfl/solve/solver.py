@@ -13,8 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from codedfl.errors import InvalidInput
 from codedfl.exact.gram import symmetric
-from codedfl.state import Checkpointed, State
-from codedfl.typing import Floats, Unchecked
+from codedfl.typing import Floats
 
 
 class Solver(Protocol):
@@ -57,14 +56,6 @@ class Solver(Protocol):
         """``product`` = X'X ``sent``, where ``sent`` is the request as rounded to the ring's grid."""
         ...
 
-    def state(self) -> State:
-        """What a fresh solver with the same arguments needs to go on; see ``codedfl.state``."""
-        ...
-
-    def restore(self, state: Unchecked) -> None:
-        """Go on from a saved ``state``."""
-        ...
-
 
 @runtime_checkable
 class GramSolver(Protocol):
@@ -85,7 +76,7 @@ class Converging(Protocol):
         ...
 
 
-class AtOnce(Checkpointed):
+class AtOnce:
     """The common part of solvers that ask for nothing: the first total is all they need. ``start`` sets ``model``."""
 
     epochs = 1

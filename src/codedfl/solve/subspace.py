@@ -2,7 +2,7 @@
 
 Directions are asked for on the ring's grid, so they are not quite orthogonal; their products are exact all the same.
 Making them orthonormal here, and their products along with them, keeps the two in step to the last digits of a float.
-The basis is a list of blocks that never change, so that a checkpoint writes the new one only.
+The basis is a list of blocks that never change.
 """
 
 from __future__ import annotations

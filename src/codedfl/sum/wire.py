@@ -23,7 +23,7 @@ import msgspec
 
 from codedfl.crypto.sealed import KEY_BYTES, SIGNATURE_BYTES
 from codedfl.errors import MessageRefused
-from codedfl.sum.keys import NONCE_BYTES, SEALED_KEY_BYTES, digest
+from codedfl.sum.keys import NONCE_BYTES, SEALED_KEY_BYTES
 
 MOST_REQUEST = 64 << 20
 
@@ -324,8 +324,3 @@ def asks_for_product(request: bytes) -> bool:
     except MessageRefused:
         return False
     return isinstance(common, AnswerCommon) and bool(common.e)
-
-
-def request_digest(request: bytes) -> bytes:
-    """By which a reply names its request: of the bytes as they were received."""
-    return digest(request)
