@@ -182,7 +182,7 @@ class Squares:
 
 
 def test_a_feature_map_is_one_file(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("codedfl.data.features.feature_map.FEATURE_MAPS", dict(FEATURE_MAPS))
+    monkeypatch.setattr(FEATURE_MAPS, "_known", dict(FEATURE_MAPS.known))
     monkeypatch.setattr("codedfl.data.features.feature_map._BY_KIND", dict(_BY_KIND))
     assert register_feature_map(Squares) is Squares
     made = choose_features("squares", SCALING, FeatureChoice())
@@ -192,7 +192,7 @@ def test_a_feature_map_is_one_file(monkeypatch: pytest.MonkeyPatch):
     assert Recipe.from_dict(recipe.to_dict()).digest() == recipe.digest()
     assert choose_features(made, SCALING, FeatureChoice()) is made
     with pytest.raises(InvalidInput, match=r"^name and kind of a feature map must be new, got 'squares' again$"):
-        register_feature_map(Squares)
+        register_feature_map(type("Others", (Squares,), {"kind": "others"}))
 
 
 LIGHT = """

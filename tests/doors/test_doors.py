@@ -4,47 +4,71 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import os
 import re
+import subprocess
+import sys
+import tomllib
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import heavy_ball
 import numpy as np
 import pytest
+import rings
 from daily_rhythm import DailyRhythm
 from heavy_ball import HeavyBall
 from pairs import Pairs
+from powers import Powers
 from rich.console import Console
 from typer.testing import CliRunner
 
 import codedfl
 import codedfl_lab
 from codedfl import CodedRidge
+from codedfl.additions import SCHEMES as GROUP
+from codedfl.additions import Registry
 from codedfl.cli.app import app
+from codedfl.contract.toml_file import parse_study
+from codedfl.data.features import FEATURE_MAPS, PlainMap, feature_map_from_dict, register_feature_map
+from codedfl.data.features.feature_map import _BY_KIND
 from codedfl.errors import InvalidInput
-from codedfl.solve import registry as solvers
 from codedfl.solve.descent import GradientDescent, StepSchedule
-from codedfl_lab import CodedKeys, Conditions, Conventional, Entry, Fleet, FleetLatency, Limits, Search, Settings
+from codedfl.solve.registry import SOLVER_KINDS, solver_kind
+from codedfl_lab import (
+    CodedKeys,
+    Conditions,
+    Conventional,
+    Entry,
+    Fleet,
+    FleetLatency,
+    Limits,
+    RoleKeys,
+    Scheme,
+    Search,
+    Settings,
+)
 from codedfl_lab.comparing.simulator import simulate
 from codedfl_lab.report.privacy_table import privacy_table
 from codedfl_lab.schemes import registry
-from codedfl_lab.schemes.registry import SCHEMES, SchemeRegistry, scheme_type
+from codedfl_lab.schemes.registry import SCHEMES, check_scheme, make_scheme, scheme_type
 from small_problems import digits, totals
 from trainings import Small
 
 FLEET = Fleet.load("paper").scaled_to(10)
 HERE = Path(__file__).parent
+FILES = ["pairs.py", "heavy_ball.py", "daily_rhythm.py", "powers.py", "rings.py"]
 
 
 @pytest.fixture
 def pairs_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SCHEMES, "_known", dict(SCHEMES._known))
+    monkeypatch.setattr(SCHEMES, "_known", dict(SCHEMES))
     codedfl_lab.register_scheme(Pairs)
 
 
 @pytest.fixture
 def heavy_ball_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solvers, "_kinds", dict(solvers._kinds))
+    monkeypatch.setattr(SOLVER_KINDS, "_known", dict(SOLVER_KINDS))
     codedfl.register_solver(heavy_ball.KIND)
 
 
@@ -101,10 +125,10 @@ def test_it_trains_the_centralised_model():
 # -- entry points
 
 
-def plugged_in(monkeypatch: pytest.MonkeyPatch, *entries: EntryPoint) -> SchemeRegistry:
-    fresh = SchemeRegistry(*SCHEMES.values())
+def plugged_in(monkeypatch: pytest.MonkeyPatch, *entries: EntryPoint) -> Registry[type[Scheme]]:
+    fresh: Registry[type[Scheme]] = Registry(GROUP, "scheme", check_scheme, *SCHEMES.values())
     monkeypatch.setattr(registry, "SCHEMES", fresh)
-    monkeypatch.setattr(registry, "additions", lambda _group: {entry.name: entry for entry in entries})
+    monkeypatch.setattr("codedfl.additions.additions", lambda _group: {entry.name: entry for entry in entries})
     return fresh
 
 
@@ -202,10 +226,129 @@ def seconds_in(comparison: str) -> float:
     return float(re.search(r"epoch_s_mean[^0-9]+([0-9.e-]+)", comparison).group(1))
 
 
-# -- the three files
+# -- a feature map
+
+STUDY = """format = "codedfl-study-2"
+name = "rings"
+[matrix]
+columns = 2
+range = [-1, 1]
+step = 0.0625
+[target]
+name = "ring"
+classes = [0, 1, 2]
+[features]
+kind = "linear"
+[protection]
+least_participants = 3
+max_rows = 2000
+max_rows_per_device = 500
+"""
 
 
-@pytest.mark.parametrize("name", ["pairs.py", "heavy_ball.py", "daily_rhythm.py"])
+@pytest.fixture
+def powers_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FEATURE_MAPS, "_known", dict(FEATURE_MAPS))
+    monkeypatch.setattr("codedfl.data.features.feature_map._BY_KIND", dict(_BY_KIND))
+    register_feature_map(Powers)
+
+
+@pytest.mark.usefixtures("powers_known")
+def test_a_feature_map_goes_into_estimators_problems_and_studies():
+    X, _ = table()
+    y = X[:, 0] ** 3 - X[:, 1]
+    model = CodedRidge(features="powers:degree=3", regularisation=1e-9).fit(X, y)
+    assert model.score(X, y) > 0.999 > CodedRidge(features="powers", regularisation=1e-9).fit(X, y).score(X, y)
+    made = codedfl.make_problem(rings.RINGS.load(None, None, False), n_devices=4, features="powers:degree=4")
+    assert made.n_features == 9 and made.feature_map == Powers(2, 1.0, 4)
+    study = parse_study(STUDY.replace('kind = "linear"', 'kind = "powers:degree=5"'))
+    assert study.feature_count == 11 and study.features == "powers:degree=5"
+    with pytest.raises(InvalidInput, match=r"^parameter must be one of degree, got 'bound'$"):
+        codedfl.make_problem(rings.RINGS.load(None, None, False), n_devices=4, features="powers:bound=4")
+
+
+@pytest.mark.usefixtures("powers_known")
+def test_a_saved_one_is_made_again():
+    saved = Powers(2, 1.0, 3).to_dict()
+    assert saved == {"kind": "powers", "input_dim": 2, "bound": 1.0, "degree": 3}
+    assert feature_map_from_dict(saved) == Powers(2, 1.0, 3)
+    with pytest.raises(InvalidInput, match=r"^saved powers must be complete, got KeyError\('degree'\)$"):
+        feature_map_from_dict({key: value for key, value in saved.items() if key != "degree"})
+
+
+def test_a_field_that_is_no_plain_number_is_refused():
+    odd = dataclasses.make_dataclass("Odd", [("more", list)], bases=(PlainMap,), frozen=True)
+    with pytest.raises(InvalidInput, match=r"^a field of a PlainMap must be int, float, bool or str, got more: "):
+        odd._plain_fields()  # type: ignore[attr-defined]
+
+
+# -- a solver's own parameters, and a scheme's
+
+
+@pytest.mark.usefixtures("heavy_ball_known")
+def test_parameters_stand_behind_a_name():
+    assert solver_kind("heavy-ball:memory=0.5").make is heavy_ball.made
+    made = codedfl.make_solver("heavy-ball:memory=0.5", regularisation=1e-4)
+    assert (made.memory, made.step) == (0.5, 1.0)  # type: ignore[attr-defined]
+    assert "heavy ball, memory = 0.5" in solver_kind("heavy-ball:memory=0.5").words
+    for wrong, message in (
+        ("heavy-ball:mass=1", "parameter of heavy-ball must be one of step, memory, got 'mass'"),
+        ("heavy-ball:memory=x", "memory of heavy-ball must be a number, got 'x'"),
+        ("cg:memory=1", "parameter of cg must be one of none, got 'memory'"),
+    ):
+        with pytest.raises(InvalidInput, match=f"^{message}$"):
+            solver_kind(wrong)
+
+
+@pytest.mark.usefixtures("pairs_known")
+def test_a_scheme_takes_its_parameters_from_its_name():
+    assert make_scheme("pairs:groups=3", 6) == Pairs(2, 3)
+    assert make_scheme("role-keys:colluders=2,narrow=true", 10) == RoleKeys(2, narrow=True)
+    with pytest.raises(InvalidInput, match=r"^narrow must be of type bool, got 'yes'$"):
+        make_scheme("role-keys:narrow=yes", 10)
+
+
+# -- a package with all of them
+
+
+def installed(folder: Path) -> dict[str, str]:
+    """An environment in which the page's package is installed: its modules and its entry points, without pip."""
+    page = (HERE.parents[1] / "docs" / "extend.md").read_text(encoding="utf-8")
+    project = tomllib.loads(re.search(r'```toml title="pyproject.toml"\n(.*?)```', page, re.DOTALL)[1])["project"]
+    about = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    groups: list[str] = []
+    for group, names in project["entry-points"].items():
+        groups += [f"[{group}]", *(f"{name} = {value}" for name, value in names.items())]
+    (about / "entry_points.txt").write_text("\n".join(groups) + "\n")
+    for name in FILES:
+        (folder / name).write_text((HERE / name).read_text(encoding="utf-8"))
+    root = HERE.parents[1]
+    paths = os.pathsep.join(map(str, (folder, root / "src", root / "lab" / "src")))
+    return {**os.environ, "PYTHONPATH": paths, "COLUMNS": "100"}
+
+
+def test_the_commands_of_the_page_run_where_its_package_is_installed(tmp_path: Path):
+    environment = installed(tmp_path)
+    page = (HERE.parents[1] / "docs" / "extend.md").read_text(encoding="utf-8")
+    lines = re.search(r'```sh title="installs a package"\npip install .\n(.*?)```', page, re.DOTALL)[1].splitlines()
+    assert len(lines) == 4
+    said = ""
+    for line in lines:
+        program = [sys.executable, "-m", "codedfl", *line.split()[1:]]
+        done = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        said += done.stdout
+    said += (tmp_path / "race" / "results.json").read_text(encoding="utf-8")
+    for wanted in ("pairs, α = 2, 5 groups", "heavy-ball:memory=0.9", "rings: 1600 rows", "9 features"):
+        assert wanted in said
+
+
+# -- the five files
+
+
+@pytest.mark.parametrize("name", FILES)
 def test_the_files_are_short_and_shown_in_the_docs(name: str):
     text = (HERE / name).read_text(encoding="utf-8")
     assert len(text.splitlines()) < 40

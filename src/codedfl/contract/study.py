@@ -30,6 +30,7 @@ from codedfl.data.features import (
     WaveletScattering,
     choose_features,
     default_gamma,
+    is_chosen_by_name,
 )
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.recipe import Recipe
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["GCV", "ClassTarget", "NumberTarget", "Study", "StudyColumn", "StudyModel", "SubModel"]
 
 NO_FEATURES = "none"
+_OUR_FEATURES = tuple(FEATURE_MAPS.known)  # whose parameters are keys of a study
 _FINEST, _MOST_DEMEANED = 12, 2**24  # bits of a step, and the largest integer in size, of a column less a device's mean
 _MOST_BITS = 72  # of a sum of products
 _LEAST_BITS = 2  # of an update's entries, and of the rows' grid in units of a column
@@ -238,9 +240,14 @@ class Study:
                 raise InvalidInput(f"{name} must be 64 hexadecimal digits, got {value[:80]!r}")
 
     def _check_features(self) -> None:
-        kinds = (*FEATURE_MAPS, PrincipalFourierFeatures.name, FrozenEncoder.name, NO_FEATURES)
-        if self.features not in kinds:
+        others = (PrincipalFourierFeatures.name, FrozenEncoder.name, NO_FEATURES)
+        if self.features not in others and not is_chosen_by_name(self.features):
+            kinds = (*FEATURE_MAPS, *others)
             raise InvalidInput(f"features must be {' or '.join(kinds)}, got {self.features!r}")
+        if self.features.partition(":")[0] in _OUR_FEATURES and ":" in self.features:
+            raise InvalidInput(
+                f"features must be a name alone where keys of the study say the rest, got {self.features!r}"
+            )
         width = self.width
         if self.needs_covariance and not 1 <= (self.components or 0) <= width:
             raise InvalidInput(
@@ -622,7 +629,8 @@ class Study:
         """d in the paper: how many features a row becomes."""
         if self.features == NO_FEATURES:
             return 0
-        return self._named_features().n_features if self.features in FEATURE_MAPS else self.n_features
+        named = self.features not in (PrincipalFourierFeatures.name, FrozenEncoder.name)
+        return self._named_features().n_features if named else self.n_features
 
     def _named_features(self) -> FeatureMap:
         """For columns of any ranges: their number does not depend on those."""
@@ -633,7 +641,7 @@ class Study:
         """Raises where the features need what this machine does not have: an encoder's file, or a package."""
         if self.features == FrozenEncoder.name:
             self._frozen_encoder().load()
-        elif self.features in FEATURE_MAPS:  # a row shows it, whichever map it is
+        elif self.features not in (PrincipalFourierFeatures.name, NO_FEATURES):  # a row shows it, whichever map it is
             self._named_features().transform(np.zeros((1, self.width)))
 
     def model(self, recipe: Recipe, theta: Floats, **provenance: Any) -> TrainedModel:

@@ -23,6 +23,7 @@ from codedfl.report.text import score as score_text
 from codedfl.report.text import seconds as seconds_text
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats
+from codedfl_lab.cli.options import usual_sharing
 from codedfl_lab.cli.training_choice import TrainingOptions
 from codedfl_lab.comparing.results import csv_bytes
 from codedfl_lab.comparing.simulator import simulate
@@ -157,7 +158,7 @@ class Training:
                 self.scheme,
                 self.problem,
                 self.solver,
-                Conditions(self.fleet),
+                Conditions(self.fleet, usual_sharing(self.fleet)),
                 rng,
                 precision=self.options.precision,
                 noise=self.noise,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar, get_type_hints
 
+from codedfl.additions import FEATURES, Registry, named, with_parameters
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, JsonObject, Rows, Unchecked
@@ -86,7 +87,7 @@ class NamedMap(FeatureMap, Protocol):
         """The map for columns scaled in this way."""
 
 
-_PLAIN: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "bool": bool, "str": str}
+_PLAIN: dict[object, Callable[[Any], Any]] = {int: int, float: float, bool: bool, str: str}
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,7 @@ class PlainMap:
 
     def definition(self) -> JsonObject:
         """The kind and every field."""
-        values = {one.name: _PLAIN[str(one.type)](getattr(self, one.name)) for one in fields(self)}
-        return {"kind": self.kind, **values}
+        return {"kind": self.kind, **{name: read(getattr(self, name)) for name, read in self._plain_fields().items()}}
 
     def to_dict(self) -> JsonObject:
         """The definition alone."""
@@ -115,23 +115,53 @@ class PlainMap:
     def from_dict(cls, saved: Unchecked) -> Self:
         """The map that ``to_dict`` described."""
         try:
-            values = {one.name: _PLAIN[str(one.type)](saved[one.name]) for one in fields(cls)}
+            values = {name: read(saved[name]) for name, read in cls._plain_fields().items()}
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(f"{cls.called} must be complete, got {error!r}") from error
         return cls(**values)
 
+    @classmethod
+    def _plain_fields(cls) -> dict[str, Callable[[Any], Any]]:
+        """How to read each field, by the type that its annotation names, in quotes or not."""
+        hints = get_type_hints(cls)
+        found = {one.name: hints[one.name] for one in fields(cls)}
+        for name, kind in found.items():
+            if kind not in _PLAIN:
+                raise InvalidInput(f"a field of a PlainMap must be int, float, bool or str, got {name}: {kind}")
+        return {name: _PLAIN[kind] for name, kind in found.items()}
 
-FEATURE_MAPS: dict[str, type[NamedMap]] = {}  # those that a name and public numbers are enough for
-_BY_KIND: dict[str, type[FeatureMap]] = {}
+
+def check_feature_map(feature_map: Any) -> None:
+    """Refuse what cannot be chosen by a name."""
+    if not all(hasattr(feature_map, one) for one in ("name", "kind", "choose", "from_dict")):
+        raise InvalidInput(
+            f"a feature map must be a class with name, kind, choose and from_dict, got {feature_map!r:.80}"
+        )
+
+
+class FeatureMaps(Registry["type[NamedMap]"]):
+    """Maps for which a name and public numbers are enough; a saved one of any is found by its kind."""
+
+    def add(self, one: type[NamedMap]) -> None:
+        self._check(one)
+        if self.known.get(one.name) is not one:  # an entry point names what its import has registered
+            register_kind(one)
+            super().add(one)
+
 
 Map = TypeVar("Map", bound=type[FeatureMap])
 Named = TypeVar("Named", bound=type[NamedMap])
 
+_BY_KIND: dict[str, type[FeatureMap]] = {}
+FEATURE_MAPS = FeatureMaps(FEATURES, "feature map", check_feature_map)
+
 
 def register_feature_map(feature_map: Named) -> Named:
-    """Make a class known by its ``name`` and ``kind``; serves as a decorator."""
-    register_kind(feature_map)
-    FEATURE_MAPS[feature_map.name] = feature_map
+    """Make a class known by its ``name`` and ``kind``; serves as a decorator.
+
+    Another package does it by an entry point of the group ``codedfl.features``, which names the class.
+    """
+    FEATURE_MAPS.add(feature_map)
     return feature_map
 
 
@@ -144,18 +174,32 @@ def register_kind(feature_map: Map) -> Map:
     return feature_map
 
 
+_OF_INPUTS = ("input_dim", "bound")
+"""Fields that follow from the columns, whatever is typed behind a name."""
+
+
+def is_chosen_by_name(features: str) -> bool:
+    """Whether it names a map for which a name and public numbers are enough; parameters may stand behind it."""
+    return named(features)[0] in FEATURE_MAPS
+
+
 def choose_features(features: str | FeatureMap, inputs: Preprocessing, choice: FeatureChoice) -> FeatureMap:
     """The map of that name for columns scaled like ``inputs``; a map itself is taken as it is."""
     if not isinstance(features, str):
         return features
-    if features not in FEATURE_MAPS:
+    name, parameters = named(features)
+    if name not in FEATURE_MAPS:
+        if name in FEATURE_MAPS.broken:
+            raise InvalidInput(FEATURE_MAPS.broken[name])
         raise InvalidInput(f"features must be {' or '.join(FEATURE_MAPS)}, got {features!r}")
-    return FEATURE_MAPS[features].choose(inputs, choice)
+    return with_parameters(FEATURE_MAPS[name].choose(inputs, choice), parameters, fixed=_OF_INPUTS)
 
 
 def feature_map_from_dict(saved: Unchecked) -> FeatureMap:
     """The map that ``to_dict`` of any registered kind described."""
     kind = saved.get("kind") if isinstance(saved, dict) else None
+    if isinstance(kind, str) and kind not in _BY_KIND:
+        list(FEATURE_MAPS)  # another package's are looked for
     if not isinstance(kind, str) or kind not in _BY_KIND:
         raise InvalidInput(f"kind of feature map must be {' or '.join(map(repr, _BY_KIND))}, got {kind!r}")
     return _BY_KIND[kind].from_dict(saved)
