@@ -279,7 +279,7 @@ def test_a_saved_one_is_made_again():
 def test_a_field_that_is_no_plain_number_is_refused():
     odd = dataclasses.make_dataclass("Odd", [("more", list)], bases=(PlainMap,), frozen=True)
     with pytest.raises(InvalidInput, match=r"^a field of a PlainMap must be int, float, bool or str, got more: "):
-        odd._plain_fields()  # type: ignore[attr-defined]
+        odd._plain_fields()
 
 
 # -- a solver's own parameters, and a scheme's
@@ -289,7 +289,7 @@ def test_a_field_that_is_no_plain_number_is_refused():
 def test_parameters_stand_behind_a_name():
     assert solver_kind("heavy-ball:memory=0.5").make is heavy_ball.made
     made = codedfl.make_solver("heavy-ball:memory=0.5", regularisation=1e-4)
-    assert (made.memory, made.step) == (0.5, 1.0)  # type: ignore[attr-defined]
+    assert (made.memory, made.step) == (0.5, 1.0)
     assert "heavy ball, memory = 0.5" in solver_kind("heavy-ball:memory=0.5").words
     for wrong, message in (
         ("heavy-ball:mass=1", "parameter of heavy-ball must be one of step, memory, got 'mass'"),

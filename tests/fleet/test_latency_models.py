@@ -116,7 +116,7 @@ def test_the_shipped_fleets_are_the_papers_devices_with_other_stragglers(name: s
     assert fleet.classes == PAPER.classes and len(fleet.latency_models) == 1
     assert Fleet.loads(fleet.dumps()) == fleet and fleet.scaled_to(50).latency_models == fleet.latency_models
     model = latency_of(fleet)
-    assert model.usual == FleetLatency(fleet) and Conditions(fleet).times == model  # type: ignore[attr-defined]
+    assert model.usual == FleetLatency(fleet) and Conditions(fleet).times == model
     assert (model.mean_transfer_times(1e6, "up") > USUAL.mean_transfer_times(1e6, "up")).all()
 
 

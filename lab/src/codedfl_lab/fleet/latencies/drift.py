@@ -49,7 +49,9 @@ class Drift(Slowed):
     def factors(self, draws: int, now: Seconds) -> Seconds:
         device = np.arange(now.shape[-1])
         phase, pace = (by_chance(self.seed, draws, device, np.full(now.shape, which)) for which in (-1.0, -2.0))
-        return np.exp(np.log(self.swing) * np.sin(2 * np.pi * (now / (self.period * (0.5 + pace)) + phase)))
+        swung = np.log(self.swing) * np.sin(2 * np.pi * (now / (self.period * (0.5 + pace)) + phase))
+        slower: Seconds = np.exp(swung)
+        return slower
 
     def mean_factor(self) -> float:
         return float(np.i0(np.log(self.swing)))
