@@ -1,7 +1,7 @@
 """What the server of a scheme without state machines receives: gradients per device and epoch, or parity rows.
 
 The baselines are computed in floats in one place (``schemes``); here their messages are made one by one, as a device
-would send them, for the attacks of ``experiments/attacks`` and ``codedfl lab privacy``.
+would send them, for ``codedfl lab privacy``.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ NOTES = (
 
 
 def write_fleets_report(folder: Path, results: FleetsResults) -> dict[str, Path]:
-    """Write results.json, report.html, and fleets as .png, .svg and .pdf; return them by these names."""
+    """Write results.json, report.html, and fleets as .png and .svg; return them by these names."""
     pictures = fleets_figure(results)
     made = {"results.json": results.json_bytes(), "report.html": fleets_page(results, pictures.svg).encode()}
     return page.write_all(folder, made | pictures.files("fleets"))
@@ -63,9 +63,8 @@ def losses(results: FleetsResults) -> list[str]:
                 if row.verdict in ("loses", "tie", "never"):
                     share = "" if row.seconds is None else f", of {seconds(row.seconds)} to the target"
                     said = {"loses": "loses", "tie": "ties", "never": "never gets there"}[row.verdict]
-                    found.append(
-                        f"{fleet}, {devices} devices: {row.words} {said}; sharing takes {seconds(row.sharing_s)}{share}."
-                    )
+                    sharing = f"sharing takes {seconds(row.sharing_s)}{share}"
+                    found.append(f"{fleet}, {devices} devices: {row.words} {said}; {sharing}.")
     return found
 
 
@@ -117,6 +116,7 @@ def fleets_figure(results: FleetsResults) -> Pictures:
                 axes.bar(places, heights, 0.25, color=color, label=words)
                 axes.bar(places, sharing, 0.25, color="none", edgecolor="black", hatch="////", linewidth=0.5)
             axes.set_yscale("log")
+            canvas.log_ticks(axes.yaxis)
             axes.set_xticks(range(len(names)), [name.replace("-", "\n") for name in names], fontsize=7)
             axes.set_title(f"{devices} devices (hatched: before the first epoch)", fontsize=8)
         panels[0].set_ylabel("simulated seconds to the target")
