@@ -33,7 +33,7 @@ CASES = {
     "lab train digits --n-features 0": "Invalid value for '--n-features': 0 is not in the range x>=1.",
     "lab train digits --set regularisation=-1": "regularisation must be at least 0, got -1.0",
     "lab train digits --fleet none": "fleet must be a readable TOML file or a shipped fleet (coming-and-going,"
-    " congested, drifting, heavy-tailed, paper), got 'none'",
+    " congested, drifting, fast-processors, heavy-tailed, paper), got 'none'",
     "lab train digits --partition device": "--device-column must name a column for --partition device, got none",
     "lab train digits --partition dirichlet --set concentration=0": "concentration must be a positive number, got 0.0",
     "lab train digits --set concentration=1": "concentration must be left out with any partition but dirichlet,"

@@ -211,7 +211,7 @@ def test_text_that_is_not_toml():
 
 def test_a_fleet_that_does_not_exist(tmp_path: Path):
     path = str(tmp_path / "none.toml")
-    shipped = "coming-and-going, congested, drifting, heavy-tailed, paper"
+    shipped = "coming-and-going, congested, drifting, fast-processors, heavy-tailed, paper"
     message = f"fleet must be a readable TOML file or a shipped fleet ({shipped}), got {path!r}"
     with pytest.raises(InvalidInput, match=exactly(message)):
         Fleet.load(path)

@@ -47,7 +47,7 @@ from codedfl_lab.schemes.groups_first import GroupsFirst
 from codedfl_lab.schemes.role_keys import RoleKeys
 
 del _costs
-FLEETS = ("paper", "heavy-tailed", "congested", "coming-and-going", "drifting")
+FLEETS = ("paper", "heavy-tailed", "congested", "coming-and-going", "drifting", "fast-processors")
 SIZES = (25, 300)
 DATASET = "mnist"
 USUAL, FEWER = "paper's", "low frequencies"
