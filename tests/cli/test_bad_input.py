@@ -70,7 +70,7 @@ CASES = {
     "lab train digits --scheme one-shot --solver gd": "--solver must be left out with --scheme one-shot, which needs"
     " none, got gd",
     "lab reproduce cifar": "Invalid value for 'NAME': 'cifar' is not one of 'mnist', 'fashion-mnist', 'all',"
-    " 'arithmetic', 'beyond', 'noise', 'frozen'.",
+    " 'arithmetic', 'beyond', 'fleets', 'noise', 'frozen'.",
     "lab data fetch cifar": "data set must be one of digits, digits-shifted, mnist, fashion-mnist, cifar-10,"
     " got 'cifar'",
     "lab reproduce frozen": "--encoder must name an encoder's file: codedfl lab data encoder efficientnet-lite0"

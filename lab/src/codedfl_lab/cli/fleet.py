@@ -45,8 +45,8 @@ def show(
 ) -> None:
     """Show the classes of devices, and the seconds an epoch takes on average.
 
-    FLEET is paper, heavy-tailed, congested, coming-and-going, drifting, fast-processors, or a fleet file (TOML); +NAME puts a latency
-    model on top.
+    FLEET is paper, heavy-tailed, congested, coming-and-going, drifting, fast-processors, or a fleet file (TOML); +NAME
+    puts a latency model on top.
 
     Conventional FL computes on a fifth of its rows and waits for everybody; a coded scheme computes on a d x d matrix
     and waits for the first D - alpha + 1 answers.

@@ -32,8 +32,8 @@ FleetName = Annotated[
         "--fleet",
         metavar="FLEET",
         help="paper; heavy-tailed, congested, coming-and-going or drifting, which are the paper's devices with other"
-        " stragglers; fast-processors; or a fleet file (TOML). Its mix is scaled to D devices. +pareto:shape=1.2 behind it puts a"
-        " latency model on top: pareto, places, vanishing, drift, or one of another package.",
+        " stragglers; fast-processors; or a fleet file (TOML). Its mix is scaled to D devices. +pareto:shape=1.2 behind"
+        " it puts a latency model on top: pareto, places, vanishing, drift, or one of another package.",
     ),
 ]
 
