@@ -1,7 +1,8 @@
 """Every figure and verdict of docs/reproduce.md that ``codedfl lab reproduce all`` finds, from its results.json files.
 
 ``python -m experiments.reproduce_figures results`` prints every line and sentence that the page does not hold as it is,
-and ends with 1 if there is one. Tables are compared line by line, prose by its sentences, whatever the line breaks.
+and ends with 1 if there is one. Tables are compared line by line, prose by its sentences, whatever the line breaks; the
+table of fleets only where ``codedfl lab reproduce fleets --quick --seeds 5 --draws 100 --out results/quick`` was run.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 from codedfl.report.text import THIN, number
 from codedfl_lab.report.rows import dataset_name
+from codedfl_lab.reproduce.fleets import DEALT, EARLY, USUAL
 from experiments.code_lines import ROOT
 
 Found = Mapping[str, Any]
@@ -123,6 +125,32 @@ def _ratio(found: Any, statement: str, sharing: str, *, charged: bool, at: str =
     return list(read.groups())
 
 
+def fleet_lines(fleets: Any) -> Iterator[str]:
+    """The table of fleets, of the quick look that the page names."""
+    for devices in sorted({row["devices"] for row in fleets["rows"]}):
+        for fleet in fleets["latency_models"]:
+            rows = {
+                row["words"]: row
+                for row in fleets["rows"]
+                if (row["fleet"], row["devices"], row["features"]) == (fleet, devices, USUAL)
+            }
+            baselines = [row["seconds"] for row in rows.values() if row["verdict"] == "baseline" and row["seconds"]]
+            cells = [_faster(rows.get(words)) for words in ("coded-padded", "role-keys", DEALT, EARLY)]
+            dealt = rows[DEALT]
+            cells[2] = f"{number(dealt['seconds'])} s: {cells[2]}"
+            yield _line(
+                f"`{fleet}`, {devices}",
+                f"{number(min(baselines))} s",
+                *cells[:3],
+                f"{number(dealt['sharing_s'])} s",
+                cells[3],
+            )
+
+
+def _faster(row: Any) -> str:
+    return "–" if row is None else "{} ({} to {})".format(*(number(row[end]) for end in ("faster", "low", "high")))
+
+
 def missing(found: Found, page: str) -> list[str]:
     """Lines and sentences that the page does not hold."""
     lines, prose = page.splitlines(), " ".join(page.split())
@@ -137,7 +165,12 @@ def _line(*cells: str) -> str:
 def main(folder: str) -> None:
     """Print what is missing."""
     found = {name: json.loads((Path(folder) / name / "results.json").read_text(encoding="utf-8")) for name in DATASETS}
-    lines = missing(found, (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
+    lines = missing(found, page)
+    quick = Path(folder) / "quick" / "fleets" / "results.json"
+    if quick.exists():
+        wanted = fleet_lines(json.loads(quick.read_text(encoding="utf-8")))
+        lines += [line for line in wanted if line not in page.splitlines()]
     print("\n".join(lines) or "docs/reproduce.md has the figures of this run")
     sys.exit(bool(lines))
 
