@@ -17,7 +17,7 @@ from codedfl.contract.names import SERVER_NAME, checked_name
 from codedfl.contract.public_files import read_texts, write_texts
 from codedfl.contract.roster import Roster, parse_roster, roster_text
 from codedfl.contract.study import Study
-from codedfl.contract.toml_file import parse_study
+from codedfl.contract.toml_file import load_study, parse_study
 from codedfl.crypto.authority import common_name, read_certificate
 from codedfl.data.canonical import canonical_digest
 from codedfl.errors import InvalidInput
@@ -104,3 +104,17 @@ def load_kit(path: Path) -> Kit:
     roster = parse_roster(texts["roster"], "the roster of the kit")
     own = texts["broker"], texts["authority"], texts["certificate"]
     return Kit(texts["name"], texts["study"], roster, *own)
+
+
+def load_agreement(path: Path) -> tuple[Study, Roster | None]:
+    """The study and the roster of a kit; of a study file the study alone.
+
+    >>> load_agreement(Path("no-such.toml"))
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.InvalidInput: the study file must exist, got 'no-such.toml'
+    """
+    if path.suffix != ENDING:
+        return load_study(path), None
+    kit = load_kit(path)
+    return kit.study, kit.roster
