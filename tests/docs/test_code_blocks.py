@@ -19,6 +19,7 @@ from command_line import parsed
 
 NOTEBOOKS = sorted(path.name for path in (ROOT / "docs" / "notebooks").glob("*.py"))
 ELSEWHERE = {"ten-hospitals.md"}  # followed and counted by test_ten_hospitals
+WITH_BLOCKS = [page for page in PAGES if blocks(page) and page not in ELSEWHERE]
 CHEAP_PAGES, CHEAP_NOTEBOOKS = {"how-it-works.md"}, {"a_real_table.py"}
 
 

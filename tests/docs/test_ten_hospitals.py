@@ -52,7 +52,7 @@ def test_the_page_asks_for_at_most_so_many_commands_and_files():
 
 
 class Followed(NamedTuple):
-    """here: the folder of all machines. typed: (folder, words) of every command. sent: (folder, words) of every copy."""
+    """All machines in one folder; every command and every copy as (folder, words)."""
 
     here: Path
     typed: list[list[str]]
@@ -82,7 +82,7 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
 @pytest.mark.hospitals
 class TestFollowed:
     def test_everything_is_counted(self, followed: Followed):
-        here, said, sent = followed.here, followed.typed, followed.sent
+        said, sent = followed.typed, followed.sent
         assert len(said) <= MOST_COMMANDS and len(sent) <= MOST_FILES
         assert f"{len(said)} commands and {len(sent)} files" in (ROOT / "docs" / PAGE).read_text(encoding="utf-8")
         by_machine = Counter((Path(folder).name, " ".join(words.split()[:2])) for folder, words in said)

@@ -20,6 +20,7 @@ from codedfl.cli.app import app
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.names import SERVER_NAME
 from codedfl.contract.study import Study
+from codedfl.device.joining import _Housekeeping
 from codedfl.device.readiness import readiness
 from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
@@ -120,6 +121,21 @@ def test_newer_rows_a_lost_key_and_a_clock_that_went_back(made: Federation, monk
         "the clock must be later than the ledger's last entry, 2999-01-01 00:00, got "
     )
     assert not (made.folder / NAME / "device.key").exists()  # looking makes none
+
+
+def test_a_device_that_joins_an_older_edition_alone_says_so(made: Federation, caplog: pytest.LogCaptureFixture):
+    """Its run may still be going on, so it is no refusal."""
+    nowhere, newer = BrokerAddress.parse("mqtt://127.0.0.1:1"), replace(made.study, edition=2)
+    made.approve(NAME, newer)
+    for joined in ((made.study, newer), (made.study,)):
+        devices = {study: made.membership(NAME).device(study) for study in joined}
+        caplog.clear()
+        _Housekeeping(devices, nowhere, made.membership(NAME), True)._say_older()
+        assert len(caplog.messages) == (len(joined) == 1)
+    assert caplog.messages == [
+        "the kit must be of the newest edition of 'stays' that was approved here, 2, got 1: join with the kit of edition"
+        " 2, or with both"
+    ]
 
 
 def check(made: Federation, monkeypatch: pytest.MonkeyPatch, *more: str) -> Result:
