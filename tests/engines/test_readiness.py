@@ -133,8 +133,8 @@ def test_a_device_that_joins_an_older_edition_alone_says_so(made: Federation, ca
         _Housekeeping(devices, nowhere, made.membership(NAME), True)._say_older()
         assert len(caplog.messages) == (len(joined) == 1)
     assert caplog.messages == [
-        "the kit must be of the newest edition of 'stays' that was approved here, 2, got 1: join with the kit of edition"
-        " 2, or with both"
+        "the kit must be of the newest edition of 'stays' that was approved here, 2, got 1: join with the kit of"
+        " edition 2, or with both"
     ]
 
 
