@@ -51,9 +51,6 @@ def test_every_screen_of_a_study():
     Path("study.toml").write_text(text)
     asked = ("--requests", "requests")
     texts += [
-        at_a_terminal(
-            "study", "kit", "study.toml", "--requests", "requests", "--roster", "roster.toml", "--out", "kits"
-        ),
         at_a_terminal("study", "show", "study.toml", "--roster", "roster.toml"),
         at_a_terminal("study", "check", "study.toml", "tables/clinic-a.csv"),
         at_a_terminal(
