@@ -246,6 +246,28 @@ def test_an_old_kit_after_a_new_edition(run: Run):
     assert told not in " ".join(run("site", "check", "second/clinic-1.kit", "--state", "at-clinic-1").stdout.split())
 
 
+@pytest.mark.usefixtures("asked")
+def test_of_several_kits_the_certificate_that_ends_last_counts(run: Run, monkeypatch: pytest.MonkeyPatch):
+    with monkeypatch.context() as patch:
+        expired(patch)
+        said(run, *KIT)
+    approve(run, "kits/clinic-1.kit")
+    new_edition(run)
+    for kits in (("kits", "second"), ("second", "kits")):
+        words = ("site", "join", *(f"{folder}/clinic-1.kit" for folder in kits), "--state", "at-clinic-1")
+        assert refusal(run, *words).startswith("the study 'days' must be approved on this device, got no approval of ")
+    approve(run, "second/clinic-1.kit")
+    assert refusal(run, *words).startswith("the broker must be reachable at mqtts://localhost:8883")
+    said(run, "broker", "new", "other", "--host", "elsewhere")
+    said(run, *KIT[:5], "--broker", "other", "--out", "third")
+    assert refusal(run, "site", "join", "kits/clinic-1.kit", "third/clinic-1.kit", "--state", "at-clinic-1") == (
+        "all kits must be for one broker, got several: one process each joins them"
+    )
+    assert refusal(run, "site", "join", "kits/clinic-1.kit", "third/clinic-2.kit", "--state", "at-clinic-1") == (
+        "all kits must be of one device, got one of 'clinic-1' and one of 'clinic-2'"
+    )
+
+
 @pytest.mark.usefixtures("made")
 def test_kits_of_another_edition_do_not_take_the_place_of_others(run: Run):
     Path("second.toml").write_text(Path("kits/study.toml").read_text().replace("edition = 1", "edition = 2"))

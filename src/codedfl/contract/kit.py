@@ -8,6 +8,7 @@ key that was made on its machine.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
@@ -74,6 +75,11 @@ class Kit:
     def fingerprint(self) -> str:
         """32 hex digits over what is everybody's, to be read out: all kits of a study have the same."""
         return canonical_digest(FORMAT, [self._texts()[key].strip() for key in _COMMON]).hex()[:32]
+
+    @property
+    def until(self) -> datetime | None:
+        """When its certificate ends; None where it has none."""
+        return read_certificate(self.certificate.encode()).not_valid_after_utc if self.certificate else None
 
     def _texts(self) -> dict[str, str]:
         study = self.study_text.replace("\r\n", "\n")
