@@ -88,10 +88,10 @@ def _write(roster: Roster, out: Path) -> None:
     screen.say(f"wrote {out}: {len(roster.owners)} owners in {len(roster.pods)} pods, {len(roster.helpers)} helpers")
     screen.say("a study names it by")
     screen.say(f'roster = "{roster.digest().hex()}"')
-    screen.sentence(_absence(roster))
+    screen.sentence(absence(roster))
 
 
-def _absence(roster: Roster) -> str:
+def absence(roster: Roster) -> str:
     """What a study has to say for anybody to be absent."""
     left, _ = roster.without_one()
     if not left:

@@ -9,6 +9,7 @@ import typer
 from rich.text import Text
 
 from codedfl.cli import broker_options, options
+from codedfl.cli.roster import absence
 from codedfl.cli.screen import Screen, table
 from codedfl.contract.enrolment import enrolments
 from codedfl.contract.roster import load_roster
@@ -66,6 +67,8 @@ def make_kits(
     screen.show(shown)
     if missing := [name for name in made.roster.keys if name not in asked]:
         screen.sentence(f"without a request, hence without a kit: {', '.join(missing)}")
+    if roster is None:
+        screen.sentence(absence(made.roster))
     screen.say(f"fingerprint of the kits: {next(iter(made.kits.values())).fingerprint}")
 
 
