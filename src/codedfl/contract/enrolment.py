@@ -40,7 +40,7 @@ class Enrolment:
     >>> from codedfl.crypto.sealed import Identity
     >>> made = Enrolment.signed("clinic-1", Identity(bytes(32)), Requested.created("clinic-1").request.decode())
     >>> made.name, made.key.hex()[:8]
-    ('clinic-1', '6d0fea71')
+    ('clinic-1', 'cc37d632')
     """
 
     name: str

@@ -112,10 +112,10 @@ def load_kit(path: Path) -> Kit:
     return Kit(texts["name"], texts["study"], roster, *own)
 
 
-def load_agreement(path: Path) -> tuple[Study, Roster | None]:
+def study_and_roster(path: Path) -> tuple[Study, Roster | None]:
     """The study and the roster of a kit; of a study file the study alone.
 
-    >>> load_agreement(Path("no-such.toml"))
+    >>> study_and_roster(Path("no-such.toml"))
     Traceback (most recent call last):
     ...
     codedfl.errors.InvalidInput: the study file must exist, got 'no-such.toml'
