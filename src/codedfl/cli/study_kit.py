@@ -39,7 +39,9 @@ def make_kits(
     ] = None,
     authority: Annotated[
         Path | None,
-        typer.Option("--ca", metavar="FILE", help="With a URL: who signed its own.", show_default="the system's"),
+        typer.Option(
+            "--ca", metavar="FILE", help="With a URL: who signed the broker's certificate.", show_default="the system's"
+        ),
     ] = None,
     certificates: Annotated[
         Path | None,
