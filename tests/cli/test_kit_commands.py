@@ -16,7 +16,8 @@ from command_runner import Run, invoke
 from codedfl.contract.enrolment import Enrolment, load_enrolment
 from codedfl.contract.kit import Kit, load_kit
 from codedfl.crypto import authority
-from codedfl.crypto.authority import Requested, key_digest, read_certificate
+from codedfl.crypto.authority import Requested
+from codedfl.crypto.certificates import key_digest, read_certificate
 from codedfl.crypto.sealed import Identity, fingerprint
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.broker_folder import BrokerFolder

@@ -19,7 +19,7 @@ from codedfl.contract.public_files import read_texts, write_texts
 from codedfl.contract.roster import Roster, parse_roster, roster_text
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import load_study, parse_study
-from codedfl.crypto.authority import common_name, read_certificate
+from codedfl.crypto.certificates import common_name, read_certificate
 from codedfl.data.canonical import canonical_digest
 from codedfl.errors import InvalidInput
 
