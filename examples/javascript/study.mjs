@@ -7,6 +7,8 @@ import { fromBytes, wordsOf } from './numbers.mjs';
 import { isSigned } from './secrets.mjs';
 import { must } from './wire.mjs';
 
+const KNOWN = 8; // asks of which what follows is kept
+
 const hex = (found) => Buffer.from(found, 'hex');
 const byBytes = (a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
@@ -81,6 +83,7 @@ export function readTerms(told) {
   const about = (ask) => {
     const named = ask.toString('hex');
     if (!known.has(named)) known.set(named, told.command ? ofProgram(told.command, named) : ofVectors(told, named));
+    if (known.size > KNOWN) known.delete(known.keys().next().value);
     return known.get(named);
   };
   const needs = (ask) => told.study.needs?.[ask?.toString('hex')]?.toSorted() ?? [];
