@@ -91,7 +91,7 @@ def sentences(found: Found) -> Iterator[str]:
     free = {name: _ratio(found[name], ABOUT, "authors", charged=False) for name in DATASETS}
     charged = {name: _ratio(found[name], ABOUT, "authors", charged=True)[2] for name in DATASETS}
     ends = {name: [number(float(end)) for end in free[name][2:]] for name in DATASETS}
-    said = {name: "{} ({} to {}; paper: {:g})".format(*ends[name], HEADLINES[name][1]) for name in DATASETS}
+    said = {name: "{} ({} to {}; paper: {})".format(*ends[name], HEADLINES[name][1]) for name in DATASETS}
     yield (
         f"With pads free and mean times MNIST has {said['mnist']} and Fashion-MNIST {said['fashion-mnist']}; everything"
         f" charged, {charged['mnist']} and {charged['fashion-mnist']}."
