@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
-from codedfl.analyses.beginning import check_cells, check_columns, check_weights
+from codedfl.analyses.beginning import check_columns
 from codedfl.analyses.cells import no_score as no_score_of
 from codedfl.analyses.glm_errors import Errors, errors_of
 from codedfl.analyses.inference import CONSTANT, Inference
@@ -217,8 +217,6 @@ def glm(totals: Totals, model: GlmModel) -> Generator[Ask, Any, Finding]:
     """
     if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, *model.uses)):
         raise InvalidInput(clipped)
-    check_weights(totals, model)
-    yield from check_cells(totals, model)
     problem = GlmProblem(totals, model)
     found = yield from maximise(totals, problem, start(totals, model))
     errors = yield from errors_of(totals, model, problem.spread, found, problem.reach(found.beta))

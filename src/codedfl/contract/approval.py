@@ -10,13 +10,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from codedfl.contract.combinations import iteration_objection
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.ledger import Approval
 from codedfl.contract.policy import Policy, policy_objection, spending_objection, study_rho
 from codedfl.contract.roster import Roster
-from codedfl.contract.small_cells import cell_objection, own_rows
-from codedfl.contract.snapshot import RowTags, Snapshot
+from codedfl.contract.snapshot import RowTags, Snapshot, own_rows
 from codedfl.contract.study import Study
 from codedfl.contract.words import Section, Words, explain
 from codedfl.data.tables import RawTable
@@ -89,17 +87,14 @@ def approve(
     with folder.ledger(with_rows=True) as ledger:
         if table is not None:
             study.load_features()
-            own = own_rows(study, table, folder.rows_key(), ledger.exact_rows())
+            own = own_rows(study, table, folder.rows_key())
         show(explain(study, roster, name, own, ledger, words))
         new = _approval(study, roster.pod_of(name), own and own.snapshot, who, when)
         known, rows = ledger.approval(new.digest), own.tags if own else _NO_ROWS
         for objection in (
             ledger.pod_objection(new, rows),
-            _count_objection(study, roster.pod_of(name), own.snapshot) if own else "",
-            iteration_objection(study, own.snapshot) if own else "",
             ledger.row_objection(new, rows, study.least_alike),
             ledger.time_objection(new, rows),
-            cell_objection(study, rows, ledger.exact_rows()) if own else "",
             spending_objection(policy, ledger.rho_with(new)),
             policy_objection(policy, study, roster),
         ):
@@ -137,15 +132,3 @@ def _approval(study: Study, pod: frozenset[str], snapshot: Snapshot | None, who:
     rows, held_out = (0, 0) if snapshot is None else (len(snapshot), int(snapshot.held_out.sum()))
     of_study, time = (study.digest(), study.name, study.edition), (study.target.name, study.time_grid)
     return Approval(*of_study, who, when, pod, study.statistics, study_rho(study), study.width, rows, held_out, *time)
-
-
-def _count_objection(study: Study, pod: frozenset[str], snapshot: Snapshot) -> str:
-    """The honest owners of a pod must have enough rows together, whatever the z others have."""
-    least = -(-study.least_pod_rows // (len(pod) - study.colluders))
-    found = int((~snapshot.held_out).sum())
-    if found >= least:
-        return ""
-    return (
-        f"rows to train on must be at least {least} on this device, so that a pod has {study.least_pod_rows}"
-        f" (least_rows), got {found}: too few rows can be found from their exact totals"
-    )

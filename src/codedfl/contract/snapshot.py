@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -24,7 +24,7 @@ from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.typing import Integers, Rows
 
-FORMAT = "codedfl-snapshot-1"
+FORMAT = "codedfl-snapshot-2"
 Tags = NDArray[np.uint64]
 
 
@@ -49,7 +49,7 @@ class Snapshot:
 
     study: the digest of the study.
     codes: n x n_columns, as ``StudyColumn.codes`` has them. target: n codes. held_out: which rows are kept for the
-        score.
+        score. persons: a number for each row, the same for rows of one id; () where every row is somebody else.
     clipped: how many values of each column of the table, and targets, lay beyond their ranges.
     left_out: how many rows of the table had gaps, in a study that takes complete cases only.
 
@@ -64,9 +64,15 @@ class Snapshot:
     held_out: NDArray[np.bool_]
     clipped: Clipped = field(default_factory=lambda: Clipped(np.zeros(0, dtype=np.int64)))
     left_out: int = 0
+    persons: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.target)
+
+    @property
+    def one_row_each(self) -> bool:
+        """Whether every row is taken for another person."""
+        return not len(self.persons)
 
     def __repr__(self) -> str:
         return f"<Snapshot of {len(self)} rows, {int(self.held_out.sum())} held out, for {self.study.hex()[:16]}>"
@@ -75,10 +81,16 @@ class Snapshot:
         """The rows held out, or the rows to train on."""
         chosen = self.held_out == held_out
         codes, target, held = (one[chosen] for one in (self.codes, self.target, self.held_out))
-        return replace(self, codes=codes, target=target, held_out=held)
+        persons = self.persons if self.one_row_each else self.persons[chosen]
+        return replace(self, codes=codes, target=target, held_out=held, persons=persons)
 
     def encode(self) -> bytes:
-        arrays = (self.codes.astype("<i8"), self.target.astype("<i8"), self.held_out.astype("u1"))
+        arrays = (
+            self.codes.astype("<i8"),
+            self.target.astype("<i8"),
+            self.held_out.astype("u1"),
+            self.persons.astype("<i8"),
+        )
         counts = [int(one) for one in (*self.clipped.columns, self.clipped.targets, self.left_out)]
         return msgspec.msgpack.encode(
             [FORMAT, self.study, *self.codes.shape, *(one.tobytes() for one in arrays), counts]
@@ -88,10 +100,12 @@ class Snapshot:
     def decode(cls, data: bytes) -> Snapshot:
         """What ``encode`` made; anything else is refused."""
         with as_saved("a snapshot"):
-            types = tuple[str, bytes, int, int, bytes, bytes, bytes, list[int]]
-            said, study, n, width, codes, target, held_out, counts = msgspec.msgpack.decode(data, type=types)
+            types = tuple[str, bytes, int, int, bytes, bytes, bytes, bytes, list[int]]
+            said, study, n, width, codes, target, held_out, persons, counts = msgspec.msgpack.decode(data, type=types)
             lengths = (len(codes), len(target), len(held_out))
             if said != FORMAT or lengths != (8 * n * width, 8 * n, n) or min(n, width) < 0 or len(counts) < 2:
+                raise MessageRefused("the sizes do not fit")
+            if len(persons) not in (0, 8 * n):
                 raise MessageRefused("the sizes do not fit")
         return cls(
             study,
@@ -100,6 +114,7 @@ class Snapshot:
             np.frombuffer(held_out, dtype="u1") != 0,
             Clipped(np.array(counts[:-2], dtype=np.int64), counts[-2]),
             counts[-1],
+            np.frombuffer(persons, dtype="<i8").astype(np.int64),
         )
 
 
@@ -122,28 +137,26 @@ def take_snapshot(study: Study, table: RawTable, key: bytes) -> Snapshot:
         raise InvalidInput(objection)
     table, held_out = _drawn(study, table, key)
     codes, clipped = study.codes(table)
-    codes = study.filled(codes, table.name)
     target, clipped_targets = study.target.codes(table.column(study.target.name, "the target"), table.name)
     counts = Clipped(clipped, clipped_targets)
-    return Snapshot(study.digest(), codes, target, held_out, counts, left_out)
+    persons = _persons(table.column(study.id, "id")) if study.id is not None else np.zeros(0, dtype=np.int64)
+    return Snapshot(study.digest(), codes, target, held_out, counts, left_out, persons)
+
+
+def _persons(ids: Rows) -> Integers:
+    """A number for each row, the same for the same id; () where every id is in one row."""
+    _, places, times = np.unique(as_texts(ids), return_inverse=True, return_counts=True)
+    return places.astype(np.int64) if times.max(initial=1) > 1 else np.zeros(0, dtype=np.int64)
 
 
 def _drawn(study: Study, table: RawTable, key: bytes) -> tuple[RawTable, NDArray[np.bool_]]:
-    """The rows that the study takes, and which of them are held out: none where fewer than a cell would be.
-
-    What is drawn follows from the rows alone. Where a study is so wide that the rows held out are fewer than
-    its ``least_alike``, which would tell rows, they are not summed at all: a row to train on is one in every study.
-    """
+    """The rows that the study takes, and which of them are held out: it follows from the rows alone."""
     names = table.names if study.id is None else (study.id,)
     tags = np.zeros(len(table), dtype=np.uint64)
     for name in names:
         tags += tags_of(f"held out {name}", table.column(name, "id"), as_texts, key)
     mask: NDArray[np.bool_] = tags < np.uint64(int(study.held_out * 2.0**64))
-    if not study.smallest_cell <= int(mask.sum()) <= len(mask) - study.smallest_cell:
-        return table, np.zeros(len(mask), dtype=np.bool_)
-    if int(mask.sum()) >= study.least_alike:
-        return table, mask
-    return table.rows(~mask), np.zeros(int((~mask).sum()), dtype=np.bool_)
+    return table, mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +166,7 @@ class RowTags:
     columns: names of the raw columns, the target's included.
     raw: n x n_columns hashes of the values as the table has them; they show whether two studies see a value alike.
     used: hashes of the values as the study reads them, clipped and on the grid.
-    told: hashes of the values as the totals see them: what is rare counts as something else (``small_cells``).
+    told: hashes of the values as the sums see them; of totals of 0.3, which recoded what was rare, other than ``used``.
     id: the name of the id column, "" without one; ids: a hash of each row's id.
     held_out: which rows are held out. sums_held_out: whether those have a Gram matrix of their own.
     """
@@ -215,6 +228,27 @@ class RowTags:
                 raise MessageRefused("the sizes do not fit")
         raw, used, told = (_tags(one).reshape(n, len(columns)) for one in values)
         return cls(tuple(columns), raw, used, told, name, _tags(ids), np.frombuffer(held_out, dtype="u1") != 0, sums)
+
+
+class OwnRows(NamedTuple):
+    """A device's rows as they are frozen, and their tags."""
+
+    snapshot: Snapshot
+    tags: RowTags
+
+
+def own_rows(study: Study, table: RawTable, key: bytes) -> OwnRows:
+    """The rows of a table for a study, and their tags. key: as for ``take_snapshot``.
+
+    >>> from codedfl.contract.study_columns import NumberTarget, StudyColumn
+    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.data.tables import as_raw_table
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
+    >>> study = Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4)
+    >>> len(own_rows(study, as_raw_table({"age": [61.4], "days": [7]}), bytes(32)).snapshot)
+    1
+    """
+    return OwnRows(take_snapshot(study, table, key), row_tags(study, table, key))
 
 
 def _tags(data: bytes) -> Tags:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.small_cells import own_rows
+from codedfl.contract.snapshot import row_tags
 from codedfl.contract.study import Study
 from codedfl.crypto.key_files import DEVICE_KEY
 from codedfl.data.tables import RawTable
@@ -135,7 +135,7 @@ def _rows(study: Study, membership: Membership, folder: DeviceFolder, table: Raw
         return f"{len(frozen)} frozen when the study was approved (--table compares them with a table)"
     study.load_features()
     with folder.ledger(with_rows=True) as ledger:
-        now = own_rows(study, table, folder.rows_key(), ledger.exact_rows()).tags
+        now = row_tags(study, table, folder.rows_key())
         same = now.same_as(ledger.rows[study.digest()])
     if not same:
         raise InvalidInput(

@@ -177,7 +177,6 @@ class GlmModel(StudyModel):
     errors: str = "model"
     cluster: str = ""
 
-    totals: ClassVar[tuple[str, ...]] = ("crosstable",)
     at_points: ClassVar[tuple[str, ...]] = ("newton", "sandwich")
     points: ClassVar[int] = 13
     family: ClassVar[str] = "poisson"
@@ -340,11 +339,11 @@ class TableModel(StudyModel):
     Two classes make it logistic, counts make it Poisson.
 
     >>> TableModel("ill", ("ward",)).statistics
-    ('crosstable', 'contingency')
+    ('contingency',)
     """
 
     kind: ClassVar[str] = "table"
-    totals: ClassVar[tuple[str, ...]] = ("crosstable", "contingency")
+    totals: ClassVar[tuple[str, ...]] = ("contingency",)
 
     def check(self, columns: Named, target: Target) -> None:
         """Two classes, or whole numbers from 0."""
@@ -360,16 +359,15 @@ class TimedModel(StudyModel):
     """A model of times until an event, on a public grid. The target is the time.
 
     event: a column of numbers that is 1 where the time ended with the event, and 0 where it was cut short.
-    times: the public grid, ascending. A time counts as the next one of these that ends an interval with enough events
-        (and times cut short) in every group, and one beyond the last as cut short. One grid for all models of a study.
+    times: the public grid, ascending. A time counts as the next one of these that ends an interval, and one beyond the
+        last as censored. Intervals in which too few people of a group have the event, or are censored, are joined with
+        the next by the census. One grid for all models of a study.
     """
 
     event: str
     times: tuple[float, ...]
 
-    totals: ClassVar[tuple[str, ...]] = ("ends",)
-    at_points: ClassVar[tuple[str, ...]] = ("survival",)
-    points: ClassVar[int] = 1
+    totals: ClassVar[tuple[str, ...]] = ("survival",)
 
     @property
     def groups(self) -> str:
