@@ -44,7 +44,9 @@ def census_of(study: Study, snapshots: Sequence[Snapshot]) -> Decision:
     """What a census of these owners decides, in as many disclosure groups as there can be."""
     n_groups = max(1, len(snapshots) // (study.colluders + 2))
     groups = [list(one) for one in np.array_split(np.arange(len(snapshots)), n_groups)]
-    parts = [[place for number in part for place in groups[number]] for part in parts_of(range(n_groups), study.colluders)]
+    parts = [
+        [place for number in part for place in groups[number]] for part in parts_of(range(n_groups), study.colluders)
+    ]
     merged, rounds = (), []
     while True:
         ask = Ask("census", merged)

@@ -13,6 +13,7 @@ import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 from clinics import AGE, CRP, DAYS, KEY, SEX, STUDY, agreed, identity
+from codedfl.contract.small_cells import cell_objection, own_rows
 
 from codedfl.analyses.cells import merge_rare
 from codedfl.analyses.glm import GlmFinding
@@ -23,7 +24,6 @@ from codedfl.contract.draft import draft_of_table, study_text
 from codedfl.contract.formula import Response, draft_with_formula, expand, formula_objection, parse_formula
 from codedfl.contract.merging import merged_study
 from codedfl.contract.models import PoissonModel, RobustModel
-from codedfl.contract.small_cells import cell_objection, own_rows
 from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import Study, factors_of
 from codedfl.contract.study_columns import NumberTarget, StudyColumn

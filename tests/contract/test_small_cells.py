@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from clinics import AGE, KEY, STUDY, table
+from codedfl.contract.small_cells import OwnRows, cell_objection, own_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codedfl.contract.check import check_table
 from codedfl.contract.models import TableModel
 from codedfl.contract.row_rule import row_objection
-from codedfl.contract.small_cells import OwnRows, cell_objection, own_rows
 from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import Study
 from codedfl.contract.study_columns import ClassTarget, StudyColumn

@@ -206,7 +206,7 @@ def conduct(study: Study, before: Kept = NOTHING_KEPT) -> Generator[Ask, Any, St
     if found.model is None:
         raise InvalidInput(found.no_model)
     score = found.score
-    if "score" in study.statistics and not why:
+    if not why and not totals.final.holds_out_gram:
         point = totals.linear().on_design(found.model.theta).ravel()
         totals.asked.append(point)
         score, why = yield from ask_score(totals.final, merged, point)

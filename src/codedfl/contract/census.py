@@ -1,18 +1,18 @@
 """The census: what comes before every other sum of a study, and what follows from it for all of them.
 
-Of every cell (``contract.cells``) each owner says two bits: whether it has anybody in it, and whether it has at least k
-people (``smallest_cell``). They are summed by disclosure group, A and B, and nobody sees one owner's. What follows is a
-function of these sums that every party computes for itself:
+Of every cell (``contract.cells``) each owner says three bits: whether it has anybody in it, about half of k people, and
+k people (``smallest_cell``). They are summed by disclosure group, and nobody sees one owner's. What follows is a function
+of these sums that every party computes for itself:
 
 * S, the groups that take part. It is in every later request, so no sum over fewer groups exists to be subtracted.
 * Which levels are merged, which marks of missing values, columns and times are left out, in *rounds*: a census of the
   merged cells comes after each merging, until all cells pass.
 
-**When a cell passes.** Owners that invent can say anything, but only about their own group: a group's A is at most its
-size, and B at most A. So the people of a cell in groups without such an owner are at least the sum of A + (k - 1) B
-over the groups, less the z groups with most. Where this is k or more, the cell has k honest people whatever z owners
-invent; and z + 1 owners must have anybody, or it would be a site's own. Where there are no more groups than z, nothing
-is believed of others: then nobody may have a few of a cell, A = B, and whoever has knows it and refuses.
+**When a cell passes.** Owners that invent can say anything, but only about their own group, and no more than all of its
+owners could. So the people in groups without such an owner are at least what their bits add up to, over all groups less
+the z with most. Where this is k or more, the cell has k honest people whatever z owners invent, whatever numbers they
+upload in the place of bits; and z + 1 owners must have anybody, or it would be a site's own. Where there are no more
+groups than z, nothing is believed of others: then nobody may have a few of a cell, and whoever has knows it and refuses.
 """
 
 from __future__ import annotations
@@ -37,49 +37,68 @@ _PARTS, _PARTS_PER_INVENTOR = 12, 4
 
 @dataclass(frozen=True, eq=False)
 class GroupCount:
-    """What one disclosure group of some owners says: A and B of every cell, and how many owners have how many rows.
+    """What one disclosure group of some owners says: of every cell how many owners have anybody, half of k, and k people;
+    and how many owners have how many rows.
 
-    >>> GroupCount.of([2, 1, 1, 0, 3, 3], cells=2, owners=3).people(5).tolist()
+    >>> GroupCount.of([2, 1, 1, 0, 1, 0, 3, 3], cells=2, owners=3).people(5).tolist()
     [6, 1]
     """
 
-    some: Integers
-    enough: Integers
+    bits: Integers
     sizes: Integers
 
     @classmethod
     def of(cls, numbers: Sequence[int], cells: int, owners: int) -> GroupCount:
         """Of the numbers of a total; refused where they are none of so many owners."""
         found = np.array(numbers, dtype=np.int64)
-        some, enough, sizes = found[:cells], found[cells : 2 * cells], found[2 * cells :]
+        bits, sizes = found[: 3 * cells].reshape(3, -1), found[3 * cells :]
         # Invariant: whatever an owner invents, its group cannot say more than its owners could.
-        ordered = (enough >= 0) & (enough <= some) & (some <= owners)
-        if not ordered.all() or sizes.min(initial=0) < 0 or sizes.max(initial=0) > owners:
+        ordered = (bits >= 0).all() and (bits <= owners).all() and (np.diff(bits, axis=0) <= 0).all()
+        if not ordered or sizes.min(initial=0) < 0 or sizes.max(initial=0) > owners:
             raise InvalidInput(f"counts of a disclosure group must be of its {owners} owners, got others")
-        return cls(some, enough, sizes)
+        return cls(bits, sizes)
+
+    @property
+    def some(self) -> Integers:
+        """Owners that have anybody."""
+        return np.asarray(self.bits[0])
+
+    @property
+    def enough(self) -> Integers:
+        """Owners that have k people."""
+        return np.asarray(self.bits[2])
 
     def people(self, k: int) -> Integers:
         """At least so many, if nobody in the group invents."""
-        return self.some + (k - 1) * self.enough
+        return np.asarray(np.diff(bit_marks(k), prepend=0) @ self.bits)
+
+
+def bit_marks(k: int) -> tuple[int, int, int]:
+    """Of how many people an owner says whether it has them.
+
+    >>> bit_marks(5), bit_marks(1)
+    ((1, 3, 5), (1, 1, 1))
+    """
+    return 1, (k + 1) // 2, k
 
 
 def census_numbers(study: Study, people: Integers, rows: tuple[int, int]) -> Integers:
-    """What an owner says: of each cell two bits, and which numbers of rows it has, to train on and held out.
+    """What an owner says: of each cell three bits, and which numbers of rows it has, to train on and held out.
 
     >>> from codedfl.contract.study_columns import NumberTarget
     >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b")))
     >>> study = Study("stay", (ward,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4, held_out=0.0)
     >>> census_numbers(study, np.array([9, 8, 1]), (9, 0)).tolist()
-    [1, 1, 1, 1, 1, 0, 1, 1, 1, 1]
+    [1, 1, 1, 1, 1, 0, 1, 1, 0, 1, 1, 1, 1]
     """
     marks = np.array(size_marks(study))
     sizes = [count >= marks for count in (rows if study.held_out else rows[:1])]
-    return np.concatenate((people > 0, people >= study.smallest_cell, *sizes)).astype(np.int64)
+    return np.concatenate((*(people >= mark for mark in bit_marks(study.smallest_cell)), *sizes)).astype(np.int64)
 
 
 def census_length(study: Study) -> int:
     """How many numbers these are."""
-    return 2 * StudyCells(study).count + (2 if study.held_out else 1) * len(size_marks(study))
+    return 3 * StudyCells(study).count + (2 if study.held_out else 1) * len(size_marks(study))
 
 
 def parts_of(groups: Sequence[int], colluders: int) -> tuple[tuple[int, ...], ...]:
@@ -185,7 +204,7 @@ class Census:
     >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c", "d")))
     >>> study = Study("stay", (ward,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4, held_out=0, least_rows=8)
     >>> some, enough, sizes = [3, 3, 3, 1, 1, 3, 3, 3], [3, 3, 3, 0, 0, 3, 3, 3], [3, 3, 3, 3]
-    >>> census = Census(study, (3, 3), [[some + enough + sizes] * 2])
+    >>> census = Census(study, (3, 3), [[some + enough + enough + sizes] * 2])
     >>> census.merged, census.is_over
     (((2, 3), (), ()), False)
     """
@@ -227,7 +246,8 @@ def _merging(study: Study, merged: Merged, last: Round) -> Merged:
         if passes.all() or family.kind == "varies":
             continue
         if family.held_out:
-            found[held_out_place(study)] = [1]
+            # Without the products of held-out rows a score is left; without enough people in them, or of a class, none.
+            found[held_out_place(study)] = [max(1 if family.kind == "level" else 2, *found[held_out_place(study)], 0)]
         elif family.kind == "level":
             place = columns[family.of]
             found[place] = _levels(study.columns[place], found[place], last.study, passes, having)
@@ -235,7 +255,7 @@ def _merging(study: Study, merged: Merged, last: Round) -> Merged:
             found[columns[family.of]] = _number(last.study, family, found[columns[family.of]], passes)
         elif family.kind in ("time", "begin"):
             times |= _times(study, last.study, passes)
-    if last.study.holds_out_gram and last.rows(held_out=True) < study.least_pod_rows:
+    if last.study.holds_out_gram and last.rows(held_out=True) < study.least_pod_rows and not found[-1]:
         found[held_out_place(study)] = [1]
     found[times_place(study)] = sorted({*found[times_place(study)], *times})
     for place, one in enumerate(study.columns):  # a product with a level that is gone goes, too

@@ -22,7 +22,7 @@ from codedfl.errors import InvalidInput
 
 FORMAT = "codedfl-ledger-1"  # of 0.3
 _OTHER_NUMBERS = "a statistic must have the numbers that it had before: data, code or rounding have changed"
-_COARSER = ("cells", "gram")  # whatever a server merges for these, it gets sums of what they are without
+_MOST_CENSUS = 256  # rounds, over the life of a study: each is decided by those before it
 
 
 class Asked(Protocol):
@@ -36,14 +36,11 @@ class Asked(Protocol):
         """Names statistic and arguments."""
 
 
-def most_different(study: Study, statistic: str) -> tuple[frozenset[str], int | None]:
-    """The statistics that are counted together with this one, and how many different arguments they have in all.
-
-    None is any number.
-    """
+def most_different(study: Study, statistic: str) -> tuple[frozenset[str], int]:
+    """The statistics that are counted together with this one, and how many different arguments they have in all."""
     if statistic in study.at_points:
         return study.at_points, study.most_points
-    return frozenset({statistic}), None if statistic in _COARSER else study.most_asks(statistic)
+    return frozenset({statistic}), _MOST_CENSUS if statistic == "census" else study.most_asks(statistic)
 
 
 @dataclass(frozen=True)
@@ -209,8 +206,7 @@ class Ledger:
     def may_contribute(self, study: Study, ask: Asked) -> str:
         """Why this device must not give its part of what is asked for; empty when it may.
 
-        The same argument again is free: the rows are frozen, and so is the noise that a study asks for. So are counts
-        and Gram matrices, whose argument can only merge levels: that is a sum of what they have without.
+        The same argument again is free: the rows are frozen, and so is the noise that a study asks for.
         """
         digest = study.digest()
         if self.approval(digest) is None:
@@ -221,7 +217,7 @@ class Ledger:
             )
         alike, most = most_different(study, ask.statistic)
         given = {one.argument for one in self.contributions if one.digest == digest and one.statistic in alike}
-        if most is None or ask.digest(study) in given or len(given) < most:
+        if ask.digest(study) in given or len(given) < most:
             return ""
         asked = " and ".join(sorted(alike))
         return (

@@ -16,8 +16,8 @@ from codedfl.typing import Integers
 
 Merged = tuple[tuple[int, ...], ...]
 """For each column the places of the levels that become "other" (a category), or (0,) to drop the mark of missing values
-and (1,) to drop the column (a number), or () to leave it; then the places of the times that end no interval, and (1,)
-where no rows are held out. The empty tuple leaves all."""
+and (1,) to drop the column (a number), or () to leave it; then the places of the times that end no interval; then (1,)
+where held-out rows have a score and no products, and (2,) where none are held out. The empty tuple leaves all."""
 
 
 def times_place(study: Study) -> int:
@@ -48,14 +48,17 @@ def merged_study(study: Study, merged: Merged) -> Study:
         for one in models
         if times or not isinstance(one, TimedModel)
     )
-    held_out = 0.0 if merged[held_out_place(study)] else study.held_out
+    kept = merged[held_out_place(study)]
+    held_out, at_point = 0.0 if kept == (2,) else study.held_out, study.scored_at_point or kept == (1,)
     width = sum(one.width for one in columns)
     components = None if study.components is None else min(study.components, width)
     same = {one.column.name for one in columns if one in study.columns}
     models = tuple(
         one for one in models if one.columns and same.issuperset(one.unmerged) and names.issuperset(one.uses)
     )
-    return replace(study, columns=columns, models=models, components=components, held_out=held_out)
+    return replace(
+        study, columns=columns, models=models, components=components, held_out=held_out, scored_at_point=at_point
+    )
 
 
 def recoded(study: Study, codes: Integers, merged: Merged) -> Integers:

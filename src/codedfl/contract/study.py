@@ -107,6 +107,8 @@ class Study:
     most_clipped: the share of a column's values that may lie beyond its range where coefficients with standard errors
         are made: clipped tails move them.
     models: more analyses of the same rows; a linear one is of the same total.
+    scored_at_point: after a census that found few people of some level among the held-out rows: nothing is summed of
+        them but a score. It is in no file.
     noise: what hides single rows; None is none. With noise nothing else may be summed over rows: no moments, no score,
         no standard errors.
 
@@ -161,6 +163,7 @@ class Study:
     most_clipped: float = 0.0
     models: tuple[StudyModel, ...] = ()
     noise: Budget | None = None
+    scored_at_point: bool = False
 
     def __post_init__(self) -> None:
         self._check_columns()
@@ -342,7 +345,7 @@ class Study:
 
     def to_dict(self) -> JsonObject:
         """The whole meaning in plain values."""
-        apart = ("columns", "target", "models", "noise", "constant_by")
+        apart = ("columns", "target", "models", "noise", "constant_by", "scored_at_point")
         return {
             **{one.name: getattr(self, one.name) for one in fields(self) if one.name not in apart},
             **({"constant_by": self.constant_by} if self.constant_by else {}),
@@ -372,8 +375,7 @@ class Study:
             "cells": True,
             "gram": self.needs_moments or self.needs_covariance,
             "products": self.features not in ("linear", NO_FEATURES),
-            # Every linear model of a number is scored by the Gram matrix of held-out rows.
-            "score": self.held_out > 0 and (isinstance(self.target, ClassTarget) or self.features != "linear"),
+            "score": self.held_out > 0 and self.features != NO_FEATURES,
         }
         own = (name for name, needed in taken.items() if needed)
         return tuple(dict.fromkeys((*own, *(name for model in self.models for name in model.statistics))))
@@ -423,7 +425,8 @@ class Study:
     @property
     def holds_out_gram(self) -> bool:
         """Whether held-out rows have a Gram matrix of their own; classes are scored by counts instead."""
-        return self.held_out > 0 and self.features == "linear" and isinstance(self.target, NumberTarget)
+        of_number = self.features == "linear" and isinstance(self.target, NumberTarget)
+        return self.held_out > 0 and of_number and not self.scored_at_point
 
     # -- from a table to whole numbers
 

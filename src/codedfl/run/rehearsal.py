@@ -131,13 +131,14 @@ class Rehearsed:
     def _device(self, sums: StudySums, name: str) -> Device:
         identity, rows, study = self._identities[name], self.snapshots.get(name), self.study
         seed = identity.tag(b"codedfl noise|" + study.digest()) if study.noise is not None else b""
-        contract = ApprovedStudy(sums, None if rows is None else lambda: rows, seed)
         ledger = LedgerBase()
+        memory = LedgerMemory(study, ledger)
+        contract = ApprovedStudy(sums, None if rows is None else lambda: rows, seed, memory.content)
         with ledger.ledger() as approved:
             pod, own = self.roster.pod_of(name), study.statistics
             who = (study.digest(), study.name, study.edition, "a rehearsal", "now", pod, own, None)
             approved.approvals.append(Approval(*who, study.width, 0 if rows is None else len(rows), 0))
-        return Device(name, identity, contract, LedgerMemory(study, ledger), now=lambda: 0.0)
+        return Device(name, identity, contract, memory, now=lambda: 0.0)
 
     def totals(
         self, engine: Engine, watch: RunWatch | None = None, on_epoch: Callable[[int], object] = lambda _epoch: None

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from codedfl.contract.cells import StudyCells
-from codedfl.contract.census import census_length, census_numbers
+from codedfl.contract.census import bit_marks, census_length, census_numbers
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.statistics.statistic import Statistic, register_statistic
@@ -19,7 +19,7 @@ _MOST_OWNERS = 1 << 16
 
 @register_statistic
 class Census(Statistic):
-    """Two bits for each cell of the merged study, and how many rows there are at least, in powers of two.
+    """Three bits for each cell of the merged study, and how many rows there are at least, in powers of two.
 
     It is summed over one disclosure group at a time, and certified where there are more groups than owners that may
     invent: devices act upon it.
@@ -32,13 +32,13 @@ class Census(Statistic):
     >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b")))
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
     >>> Census(Study("stays", (ward,), days, 5000, 1000, 3, held_out=0.0)).length
-    16
+    21
     """
 
     name: ClassVar[str] = "census"
     shows: ClassVar[str] = (
-        "How many devices of a disclosure group have anybody, and how many have enough people, in each cell; not which"
-        " device, and no number of people. Server and all devices see it."
+        "How many devices of a disclosure group have anybody, about half of enough, and enough people in each cell; not"
+        " which device, and no other number of people. Server and all devices see it."
     )
     certified: ClassVar[bool] = True
 
@@ -46,14 +46,14 @@ class Census(Statistic):
     def leaves(cls, study: Study) -> str:
         """Before all else."""
         return (
-            f"for each of {StudyCells(study).count} levels, missing values, classes, intervals and held-out parts two"
-            f" bits: whether anybody here has it, and whether {study.smallest_cell} people do; and whether there are"
+            f"for each of {StudyCells(study).count} levels, missing values, classes, intervals and held-out parts"
+            f" whether {', '.join(map(str, bit_marks(study.smallest_cell)))} people here have it; and whether there are"
             " 1, 2, 4, ... rows"
         )
 
     @property
     def length(self) -> int:
-        """Two bits a cell, and the sizes."""
+        """Three bits a cell, and the sizes."""
         return census_length(self.study)
 
     @property

@@ -311,7 +311,7 @@ def recoded_rows(study: Study, ask: Ask, rows: Snapshot) -> Snapshot:
     """
     if not ask.merged:
         return rows
-    held_out = np.zeros_like(rows.held_out) if ask.merged[held_out_place(study)] else rows.held_out
+    held_out = np.zeros_like(rows.held_out) if ask.merged[held_out_place(study)] == (2,) else rows.held_out
     return replace(rows, codes=recoded(study, rows.codes, ask.merged), held_out=held_out)
 
 
@@ -322,7 +322,11 @@ def _merged_of(found: Merged, study: Study) -> Merged:
     if len(found) != held_out_place(study) + 1 or not any(found):
         raise MessageRefused(f"merged must have a list for each of {len(study.columns)} columns and two, or none")
     times, held_out = found[times_place(study)], found[held_out_place(study)]
-    if list(times) != sorted({one for one in times if 0 <= one < len(study.time_grid)}) or held_out not in ((), (1,)):
+    if list(times) != sorted({one for one in times if 0 <= one < len(study.time_grid)}) or held_out not in (
+        (),
+        (1,),
+        (2,),
+    ):
         raise MessageRefused(
             "merged must have ascending places of times, and say whether rows are held out, got others"
         )
