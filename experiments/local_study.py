@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from codedfl.contract.approval import approve
+from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.policy import Policy
 from codedfl.contract.roster import Roster, load_roster, save_roster
@@ -114,7 +114,7 @@ def agree(
     for name, table in tables.items():
         home = DeviceFolder.of(made.state(name), name)
         allowed = Policy(smallest_cell=1)
-        approve(study, roster, name, keys[name], table, home, who="somebody", when="today", policy=allowed)
+        approve(study, roster, name, keys[name], table, home, Deciding("somebody", "today", allowed))
     return made
 
 

@@ -88,6 +88,11 @@ TREE = (
                 "codedfl.cli.approve:approve_study",
             ),
             Listed(
+                "accept",
+                "Accept that a study's sums are over other disclosure groups than before, on record.",
+                "codedfl.cli.approve:accept_groups",
+            ),
+            Listed(
                 "withdraw",
                 "Take back an approval to which this device has not contributed yet.",
                 "codedfl.cli.approve:withdraw_approval",

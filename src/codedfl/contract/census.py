@@ -1,8 +1,8 @@
 """The census: what comes before every other sum of a study, and what follows from it for all of them.
 
 Of every cell (``contract.cells``) each owner says three bits: whether it has anybody in it, about half of k people, and
-k people (``smallest_cell``). They are summed by disclosure group, and nobody sees one owner's. What follows is a function
-of these sums that every party computes for itself:
+k people (``smallest_cell``). They are summed by disclosure group, and nobody sees one owner's. What follows is a
+function of these sums that every party computes for itself:
 
 * S, the groups that take part. It is in every later request, so no sum over fewer groups exists to be subtracted.
 * Which levels are merged, which marks of missing values, columns and times are left out, in *rounds*: a census of the
@@ -12,7 +12,7 @@ of these sums that every party computes for itself:
 owners could. So the people in groups without such an owner are at least what their bits add up to, over all groups less
 the z with most. Where this is k or more, the cell has k honest people whatever z owners invent, whatever numbers they
 upload in the place of bits; and z + 1 owners must have anybody, or it would be a site's own. Where there are no more
-groups than z, nothing is believed of others: then nobody may have a few of a cell, and whoever has knows it and refuses.
+groups than z, nothing is believed of others: then nobody may have a few of a cell, and whoever has some refuses.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ _PARTS, _PARTS_PER_INVENTOR = 12, 4
 
 @dataclass(frozen=True, eq=False)
 class GroupCount:
-    """What one disclosure group of some owners says: of every cell how many owners have anybody, half of k, and k people;
-    and how many owners have how many rows.
+    """What one disclosure group of some owners says.
+
+    bits: how many owners have anybody, half of k, and k people of every cell. sizes: how many have how many rows.
 
     >>> GroupCount.of([2, 1, 1, 0, 1, 0, 3, 3], cells=2, owners=3).people(5).tolist()
     [6, 1]

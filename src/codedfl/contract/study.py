@@ -121,7 +121,7 @@ class Study:
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
     >>> study = Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4)
     >>> study.design(np.array([[61], [55]])).tolist(), study.statistics
-    ([[6], [0]], ('census', 'cells', 'gram'))
+    ([[6], [0]], ('census', 'cells', 'gram', 'score'))
     """
 
     name: str

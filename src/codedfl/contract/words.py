@@ -6,15 +6,16 @@ written on by what it asks about.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from codedfl.contract.check import check_design, copied_columns, largest_leverage
+from codedfl.contract.judgement import Finding
 from codedfl.contract.ledger import Ledger
 from codedfl.contract.models import StudyModel, SubModel, TableOne
 from codedfl.contract.policy import shown_directions
 from codedfl.contract.roster import Roster
-from codedfl.contract.snapshot import OwnRows, Snapshot
+from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import NO_FEATURES, NumberTarget, Study, StudyColumn
 from codedfl.data.columns import CategoryColumn, DerivedColumn
 from codedfl.privacy.budget import Budget
@@ -48,14 +49,15 @@ def explain(
     study: Study,
     roster: Roster | None = None,
     name: str = "",
-    own: OwnRows | None = None,
+    own: Snapshot | None = None,
     ledger: Ledger | None = None,
     words: Words | None = None,
+    findings: Sequence[Finding] = (),
 ) -> tuple[Section, ...]:
     """The study, question by question.
 
     roster, name: who takes part, and which of them this device is. own: this device's rows. ledger: what was approved
-    here before. words: what to say about each statistic.
+    here before. words: what to say about each statistic. findings: what could be told of few rows.
 
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
@@ -73,9 +75,12 @@ def explain(
     if roster is not None:
         sections.append(Section("Whose rows are added to ours?", (*_pods(roster, name), absences(study, roster))))
     if own is not None:
-        sections.append(Section("Which columns could pick out people on this table?", _design(study, own.snapshot)))
+        sections.append(Section("Which columns could pick out people on this table?", _design(study, own)))
     if ledger is not None:
         sections.append(Section("What does it add to what was approved before?", _adds(study, ledger)))
+    if findings:
+        told = (f"{one.kind}: {one.words}" for one in findings)
+        sections.append(Section("What could be told of few rows of this table?", tuple(told)))
     sections.append(Section("What is not protected?", _unprotected(study, words or {})))
     return tuple(Section(one.question, tuple(map(printable, one.answers))) for one in sections)
 
@@ -121,7 +126,7 @@ def _used(study: Study) -> tuple[str, ...]:
     return tuple(shown)
 
 
-def _held_out(study: Study, own: OwnRows | None) -> tuple[str, ...]:
+def _held_out(study: Study, own: Snapshot | None) -> tuple[str, ...]:
     """How many, plainly: a device holds out none or enough."""
     if not study.held_out:
         return ()
@@ -131,8 +136,7 @@ def _held_out(study: Study, own: OwnRows | None) -> tuple[str, ...]:
     )
     if own is None:
         return (rule,)
-    rows = own.snapshot
-    return (rule, f"of this table {int(rows.held_out.sum())} of {len(rows)} rows are kept")
+    return (rule, f"of this table {int(own.held_out.sum())} of {len(own)} rows are kept")
 
 
 def _column(one: StudyColumn, refused: str) -> str:

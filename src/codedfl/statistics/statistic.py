@@ -287,7 +287,7 @@ def words_of(study: Study) -> dict[str, tuple[str, str]]:
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
     >>> list(words_of(Study("stays", (age,), days, 5000, 1000, 3)))
-    ['census', 'cells', 'gram']
+    ['census', 'cells', 'gram', 'score']
     """
     return {name: (STATISTICS[name].leaves(study), STATISTICS[name].shows) for name in study.statistics}
 
