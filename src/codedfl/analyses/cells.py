@@ -151,12 +151,12 @@ def no_score(study: Study, final: Study) -> str:
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
-    >>> no_score(study, study), no_score(study, replace(study, held_out=0.0))[:38]
-    ('', 'held-out rows were trained on instead:')
+    >>> no_score(study, study), no_score(study, replace(study, held_out=0.0))[:15]
+    ('', 'too few people,')
     """
     if not study.held_out or final.held_out:
         return ""
-    return "held-out rows were trained on instead: too few of some level or class, or too few at all, were held out"
+    return "too few people, or too few of some class, are among the held-out rows: these are in no sum"
 
 
 def enough(counts: Integers, smallest: int) -> bool:

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.contract.combinations import FEW_CELLS, cell_places, count_cells
-from codedfl.contract.models import StudyModel, TableModel, TimedModel
+from codedfl.contract.models import StudyModel, TimedModel
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import ClassTarget, Study, StudyColumn
+from codedfl.contract.study import ClassTarget, Study, StudyColumn, factors_of
 from codedfl.contract.study_columns import GAP
 from codedfl.contract.timing import begins_of, ends_of, groups_of, n_groups
 from codedfl.data.columns import CategoryColumn
@@ -65,6 +65,7 @@ class StudyCells:
         study = self.study
         found = [Family("rows", study.name, 1)]
         found += [Family("level", name, len(one.column.levels)) for name, one in self._categories]
+        found += [Family("interval", name, len(marks) + 1) for name, marks in self._marks.items()]
         for name, one in self._numbers:
             found.append(Family("missing", name, 2))
             found.append(Family("number", name, 2 if _two_valued(one) else 1))
@@ -138,19 +139,29 @@ class StudyCells:
         columns = ((one.column.name, one) for one in self.study.columns if one.range is not None)
         return tuple((name, one) for name, one in columns if name in self._told)
 
+    @cached_property
+    def _marks(self) -> dict[str, tuple[float, ...]]:
+        """Numbers at which derived columns divide the values of a column, if anything is summed of them."""
+        found: dict[str, set[float]] = {}
+        for one in self.study.columns:
+            for factor in factors_of(one) if one.column.name in self._told else ():
+                if marks := factor.divides:
+                    found.setdefault(factor.column, set()).update(marks)
+        return {name: tuple(sorted(marks)) for name, marks in found.items()}
+
     @property
     def _timed(self) -> list[TimedModel]:
-        return [one for one in self.study.models if isinstance(one, TimedModel)]
+        return [one for one in self.study.models if "times" in one.counted and isinstance(one, TimedModel)]
 
     @property
     def _tables(self) -> list[StudyModel]:
         # Invariant: more combinations than these are refused by the statistic itself, so none is told uncounted.
-        tables = (one for one in self.study.models if isinstance(one, TableModel))
+        tables = (one for one in self.study.models if "combinations" in one.counted)
         return [one for one in tables if count_cells(self.study, one) <= FEW_CELLS]
 
     @property
     def _clustered(self) -> list[StudyModel]:
-        return [one for one in self.study.models if getattr(one, "errors", "") == "cluster"]
+        return [one for one in self.study.models if "clusters" in one.counted and getattr(one, "cluster", "")]
 
     def _varies(self, name: str, rows: Snapshot) -> bool:
         """Whether a column, or the target, has two values among these rows; a missing one is no value."""
@@ -172,6 +183,11 @@ class StudyCells:
         if family.kind in ("level", "missing", "number"):
             place = self.study.table_columns.names.index(family.of)
             return self._of_column(family, self.study.columns[place], rows.codes[:, place])
+        if family.kind == "interval":
+            place = self.study.table_columns.names.index(family.of)
+            codes, marks = rows.codes[:, place], np.array(self._marks[family.of])
+            values = self.study.columns[place].grid.values(codes)
+            return np.where(codes == GAP, NOWHERE, np.searchsorted(marks, values, side="right"))
         model = next(one for one in self.study.models if one.name == family.of)
         if family.kind == "table":
             return cell_places(self.study, model, rows.codes)

@@ -192,8 +192,8 @@ class Decision:
 
 
 def needs_census(study: Study) -> bool:
-    """Noise hides single rows, so nothing need be counted."""
-    return study.noise is None
+    """Noise hides single rows, and a smallest cell of 1 hides nobody: then nothing is counted, and nothing merged."""
+    return study.noise is None and study.smallest_cell > 1
 
 
 class Census:
@@ -352,6 +352,12 @@ def _refused(study: Study, last: Round) -> dict[str, str]:
                 "",
                 f"class {names[0]!r} must have at least {k} people, whatever {study.colluders} owners invent, got"
                 " fewer: leave it out of the classes, or join it with another",
+            )
+        if family.kind == "interval":
+            found.setdefault(
+                "",
+                f"intervals between the knots or cuts of {family.of!r} must each have none or at least {k} people, got"
+                f" {int((~passes).sum())} with fewer: take fewer of them, or others",
             )
         if family.kind == "table":
             found[family.of] = (

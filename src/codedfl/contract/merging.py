@@ -17,7 +17,7 @@ from codedfl.typing import Integers
 Merged = tuple[tuple[int, ...], ...]
 """For each column the places of the levels that become "other" (a category), or (0,) to drop the mark of missing values
 and (1,) to drop the column (a number), or () to leave it; then the places of the times that end no interval; then (1,)
-where held-out rows have a score and no products, and (2,) where none are held out. The empty tuple leaves all."""
+where held-out rows have a score and no products, and (2,) where they are in no sum. The empty tuple leaves all."""
 
 
 def times_place(study: Study) -> int:

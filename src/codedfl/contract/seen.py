@@ -171,10 +171,7 @@ def _marks(study: Study) -> tuple[tuple[float, ...], ...]:
     found: dict[str, set[float]] = {}
     for one in study.columns:
         for factor in factors_of(one):
-            ends = (getattr(factor, name) for name in ("above", "least", "below", "upto"))
-            marks = {*factor.knots, *(end for end in ends if end is not None)}
-            moved = {mark * factor.per + factor.minus for mark in factor.knots} | (marks - set(factor.knots))
-            found.setdefault(factor.column, set()).update(moved)
+            found.setdefault(factor.column, set()).update(factor.divides)
     names = (*study.table_columns.names, study.target.title)
     return tuple(
         tuple(sorted(study.time_grid if name == study.target.title else found.get(name, ()))) for name in names

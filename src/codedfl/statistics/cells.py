@@ -33,6 +33,7 @@ class Cells(Statistic):
     """
 
     name: ClassVar[str] = "cells"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"rows", "columns", "classes"})
     shows: ClassVar[str] = "How many rows have a level that the census has shown to be common; how many were clipped."
 
     @classmethod

@@ -32,10 +32,11 @@ class Census(Statistic):
     >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b")))
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
     >>> Census(Study("stays", (ward,), days, 5000, 1000, 3, held_out=0.0)).length
-    21
+    22
     """
 
     name: ClassVar[str] = "census"
+    tells: ClassVar[frozenset[str] | None] = frozenset()
     shows: ClassVar[str] = (
         "How many devices of a disclosure group have anybody, about half of enough, and enough people in each cell; not"
         " which device, and no other number of people. Server and all devices see it."

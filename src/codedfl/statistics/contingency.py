@@ -40,6 +40,7 @@ class Contingency(Statistic):
     """
 
     name: ClassVar[str] = "contingency"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"combinations"})
     of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "The sum of the target over each combination of columns, each of which has enough people by the census."

@@ -57,6 +57,7 @@ class Cox(Statistic):
     """
 
     name: ClassVar[str] = "cox"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"times", "columns", "points"})
     of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "Sums of columns and products over those who leave between two times, enough people by the census, weighted by"

@@ -43,6 +43,7 @@ class Products(Statistic):
     """
 
     name: ClassVar[str] = "products"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"rows", "features", "classes"})
     shows: ClassVar[str] = "One direction of the total X'X per epoch; as many epochs as features show all of it."
     no_noise: ClassVar[str] = ""
 

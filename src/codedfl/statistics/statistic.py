@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from codedfl.contract.merging import Merged, held_out_place, merged_study, recoded, times_place
-from codedfl.contract.models import NO_MODEL, StudyModel
+from codedfl.contract.models import COUNTED, NO_MODEL, StudyModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.data.columns import CategoryColumn
@@ -36,6 +36,7 @@ class Statistic(ABC):
     shows: what the total can show about somebody at worst, for the screen on which a person approves the study.
     no_noise: why the statistic is refused in a study with noise; "" if it is not.
     certified: whether devices act upon its total, so that z + 1 of them must have computed it themselves.
+    tells: what a sum of it tells apart (``TELLS``), so that the census counts it; a kind that does not say is refused.
     version: of its arithmetic. Two versions are two statistics: the difference of their totals would be one of owners.
 
     Examples
@@ -50,6 +51,7 @@ class Statistic(ABC):
     shows: ClassVar[str]
     no_noise: ClassVar[str] = "counts are exact"
     certified: ClassVar[bool] = False
+    tells: ClassVar[frozenset[str] | None] = None
     version: ClassVar[int] = 1
 
     def __init__(self, study: Study, point: Floats = NOTHING, model: StudyModel = NO_MODEL) -> None:
@@ -59,6 +61,17 @@ class Statistic(ABC):
         """
         if self.of_model != (model is not NO_MODEL):
             raise InvalidInput(f"{self.name} must be asked for {'a model' if self.of_model else 'no model'}")
+        # Invariant: the door for new statistics fails closed: what nobody has said is judged by nobody.
+        if self.tells is None or not self.tells <= TELLS:
+            raise InvalidInput(
+                f"the statistic {self.name} must declare what its sums tell apart (tells), some of"
+                f" {', '.join(sorted(TELLS))}"
+            )
+        if missing := sorted((self.tells & COUNTED) - model.counted):
+            raise InvalidInput(
+                f"a model whose statistic {self.name} tells {missing[0]} apart must have them counted (counted), got"
+                f" {self.model_kind(model)!r}, which does not"
+            )
         expected = self.point_length(study, model)
         if point.shape != (expected,) or not np.isfinite(point).all():
             raise InvalidInput(f"the point of {self.name} must be {expected} finite numbers, got shape {point.shape}")
@@ -69,6 +82,11 @@ class Statistic(ABC):
 
     def _begin(self) -> None:  # noqa: B027 - most kinds have nothing to make
         """What a kind makes of its point and its model, or refuses of them, before anything is asked of it."""
+
+    @staticmethod
+    def model_kind(model: StudyModel) -> str:
+        """The word in the file."""
+        return getattr(model, "kind", "no model")
 
     @classmethod
     @abstractmethod
@@ -106,6 +124,9 @@ class Statistic(ABC):
         return self.layout(n_owners).words_of(self.vector(rows))
 
 
+TELLS = frozenset({"rows", "columns", "classes", "features", "combinations", "times", "clusters", "points"})
+"""What sums can tell apart: levels and values of columns, combinations of several, intervals of times, clusters, what
+an argument of the server's choice divides."""
 STATISTICS: dict[str, type[Statistic]] = {}
 
 _Kind = TypeVar("_Kind", bound=type[Statistic])
@@ -309,10 +330,7 @@ def recoded_rows(study: Study, ask: Ask, rows: Snapshot) -> Snapshot:
     --------
     See ``codedfl.device.approved``, whose devices do so with their frozen rows.
     """
-    if not ask.merged:
-        return rows
-    held_out = np.zeros_like(rows.held_out) if ask.merged[held_out_place(study)] == (2,) else rows.held_out
-    return replace(rows, codes=recoded(study, rows.codes, ask.merged), held_out=held_out)
+    return replace(rows, codes=recoded(study, rows.codes, ask.merged)) if ask.merged else rows
 
 
 def _merged_of(found: Merged, study: Study) -> Merged:

@@ -33,6 +33,7 @@ class Survival(Statistic):
     """
 
     name: ClassVar[str] = "survival"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"times"})
     of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "How many people of a group are at risk before and after an interval, and so how many events it has: of each"

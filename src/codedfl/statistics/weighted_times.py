@@ -66,6 +66,7 @@ class WeightedTimes(_Timed):
     """
 
     name: ClassVar[str] = "weighted-times"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"times", "columns", "points"})
     shows: ClassVar[str] = (
         "How many leave in an interval, enough people by the census, weighted by the inverse of chances that the server"
         " chooses within the bound."
@@ -120,6 +121,7 @@ class WeightedScores(_Timed):
     """
 
     name: ClassVar[str] = "weighted-scores"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"times", "columns", "points"})
     shows: ClassVar[str] = (
         "Products of columns weighted by what rows say of a hazard ratio, by numbers for each time that the server"
         " chooses within a bound, so that rows of one interval may count most."

@@ -29,6 +29,7 @@ class StudyModel:
 
     kind: the word in the file.
     totals: the statistics of which the analysis asks for one total.
+    counted: what the census counts for it beside its columns (``COUNTED``).
     needs_gram: whether the analysis begins with the study's Gram matrix.
     at_points: the statistics of which it asks for totals at numbers that the server chooses, as far as ``statistics``
         has them, and points: how many of these it may need at most.
@@ -40,6 +41,7 @@ class StudyModel:
 
     kind: ClassVar[str]
     totals: ClassVar[tuple[str, ...]] = ()
+    counted: ClassVar[frozenset[str]] = frozenset()
     needs_gram: ClassVar[bool] = True
     at_points: ClassVar[tuple[str, ...]] = ()
     points: ClassVar[int] = 0
@@ -91,6 +93,8 @@ class StudyModel:
         return {"kind": self.kind, **asdict(self)}
 
 
+COUNTED = frozenset({"combinations", "times", "clusters"})
+"""What a model's sums may tell apart that the census counts model by model."""
 NO_MODEL = StudyModel("", ())  # stands for the study itself where a model may be named
 MODELS: dict[str, type[StudyModel]] = {}
 _Kind = TypeVar("_Kind", bound=type[StudyModel])
@@ -178,6 +182,7 @@ class GlmModel(StudyModel):
     cluster: str = ""
 
     at_points: ClassVar[tuple[str, ...]] = ("newton", "sandwich")
+    counted: ClassVar[frozenset[str]] = frozenset({"clusters"})
     points: ClassVar[int] = 13
     family: ClassVar[str] = "poisson"
     dispersed: ClassVar[bool] = False
@@ -305,6 +310,7 @@ class RobustModel(StudyModel):
 
     kind: ClassVar[str] = "robust"
     at_points: ClassVar[tuple[str, ...]] = ("robust",)
+    counted: ClassVar[frozenset[str]] = frozenset({"clusters"})
     points: ClassVar[int] = 1
 
     @property
@@ -344,6 +350,7 @@ class TableModel(StudyModel):
 
     kind: ClassVar[str] = "table"
     totals: ClassVar[tuple[str, ...]] = ("contingency",)
+    counted: ClassVar[frozenset[str]] = frozenset({"combinations"})
 
     def check(self, columns: Named, target: Target) -> None:
         """Two classes, or whole numbers from 0."""
@@ -368,6 +375,7 @@ class TimedModel(StudyModel):
     times: tuple[float, ...]
 
     totals: ClassVar[tuple[str, ...]] = ("survival",)
+    counted: ClassVar[frozenset[str]] = frozenset({"times"})
 
     @property
     def groups(self) -> str:

@@ -67,6 +67,7 @@ class IptwCoxModel(IptwModel, TimedModel):
 
     kind: ClassVar[str] = "iptw-cox"
     totals: ClassVar[tuple[str, ...]] = ("survival",)
+    counted: ClassVar[frozenset[str]] = frozenset({"times"})
     at_points: ClassVar[tuple[str, ...]] = ("propensity", "weighted-times", "weighted-scores")
     points: ClassVar[int] = 15
 
