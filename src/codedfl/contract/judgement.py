@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from codedfl.contract.seen import SeenRows, same_columns
 from codedfl.contract.snapshot import Tags
+from codedfl.contract.study_columns import GAP
 from codedfl.typing import Integers
 
 KINDS = {
@@ -31,6 +32,7 @@ KINDS = {
     "combinations": "few rows have a combination of columns that a model iterates over",
 }
 _AGREEMENT = 0.8  # beyond chance: two columns that agree as much are the same, recorded twice
+_FEW_SHARE = 0.1  # of the rows, at most: two quantities that differ in more are two
 _MOST_LEVELS = 256  # of a study's categories that are compared one by one
 
 
@@ -62,13 +64,13 @@ def judged(new: SeenRows, earlier: Sequence[Past], k: int) -> tuple[Finding, ...
     new: with the numbers of ``recognised``. k: how many rows are enough.
 
     >>> tags = np.arange(40, dtype=np.uint64).reshape(20, 2)
-    >>> rows = SeenRows(("age", "days"), (False, False), tags, tags, tags[:0, 0], np.zeros(20, dtype=bool),
+    >>> rows = SeenRows(("age", "days"), (False, False), tags, tags.astype(int), tags[:0, 0], np.zeros(20, dtype=bool),
     ...     rows=np.arange(20), marks=((), ()))
     >>> judged(rows, [Past("before", rows)], k=5)
     ()
     """
     family = [one for one in earlier if same_columns(new, one.rows) and not new.same_as(one.rows)]
-    found = [*_of_rows(new, family, k), *_of_columns(new, family, k)]
+    found = [*_of_rows(new, family, k), *_of_levels(new, family, k), *_of_columns(new, family, k)]
     return tuple(dict.fromkeys([*found, *_of_marks(new, family)]))
 
 
@@ -77,7 +79,7 @@ def judged(new: SeenRows, earlier: Sequence[Past], k: int) -> tuple[Finding, ...
 
 def _of_rows(new: SeenRows, family: Sequence[Past], k: int) -> Iterator[Finding]:
     studies = [*((one.name, one.rows) for one in family), ("this study", new)]
-    sums, names = _memberships(studies)
+    sums, names, held_out = _memberships(studies)
     if len(family) == 0:
         return
     classes, counts = np.unique(sums, axis=0, return_counts=True)
@@ -86,7 +88,8 @@ def _of_rows(new: SeenRows, family: Sequence[Past], k: int) -> Iterator[Finding]
     many = classes[counts >= k]
     for place in np.flatnonzero(counts < k).tolist():
         # All that some sum has of this device is that sum itself, and counted by the census of its study.
-        alone = (classes[:, classes[place] == 1].sum(axis=0) == 1).any()
+        of_training = classes[place].astype(np.bool_) & ~np.array(held_out)
+        alone = (classes[:, of_training].sum(axis=0) == 1).any()
         if not alone and not _in_span(classes[place], many):
             in_these = ", ".join(name for name, there in zip(names, classes[place], strict=True) if there)
             yield Finding(
@@ -96,20 +99,44 @@ def _of_rows(new: SeenRows, family: Sequence[Past], k: int) -> Iterator[Finding]
             )
 
 
-def _memberships(studies: Sequence[tuple[str, SeenRows]]) -> tuple[NDArray[np.int64], list[str]]:
-    """For each row ever seen in which sums it is: of training rows, and of those held out."""
+def _of_levels(new: SeenRows, family: Sequence[Past], k: int) -> Iterator[Finding]:
+    """Levels that few of those have who came or left since: the difference of two sums has them."""
+    for past in family:
+        train = new.rows[~new.held_out]
+        before = past.rows.rows[~past.rows.held_out]
+        parts = (
+            ("came since", new, ~new.held_out & ~np.isin(new.rows, before)),
+            ("left since", past.rows, ~past.rows.held_out & ~np.isin(past.rows.rows, train)),
+        )
+        for place, other in same_columns(new, past.rows):
+            for what, rows, chosen in parts:
+                column = place if rows is new else other
+                if not rows.categories[column] or int(chosen.sum()) < k:  # fewer are a finding as rows
+                    continue
+                _, counts = np.unique(rows.values[chosen, column], return_counts=True)
+                if (few := int(counts.min())) < k:
+                    yield Finding(
+                        "rows",
+                        f"{few} row(s) of those that {what} {past.name} have a level of {new.columns[place]!r} of their"
+                        f" own: the difference of the sums is about these (fewer than {k})",
+                    )
+
+
+def _memberships(studies: Sequence[tuple[str, SeenRows]]) -> tuple[NDArray[np.int64], list[str], list[bool]]:
+    """For each row ever seen in which sums it is: of training rows, and of those held out, which sums are said."""
     size = 1 + max(int(rows.rows.max(initial=-1)) for _, rows in studies)
-    columns, names = [], []
+    columns, names, kinds = [], [], []
     for name, rows in studies:
         for held_out in (False, True):
             here = rows.rows[rows.held_out == held_out]
             if held_out and (not rows.summed or not len(here)):
                 continue
+            kinds.append(held_out)
             member = np.zeros(size, dtype=np.int64)
             member[here] = 1
             columns.append(member)
             names.append(f"{name}'s held-out rows" if held_out else name)
-    return np.stack(columns, axis=1), names
+    return np.stack(columns, axis=1), names, kinds
 
 
 def _in_span(pattern: Integers, many: NDArray[np.int64]) -> bool:
@@ -161,10 +188,10 @@ def _common(new: SeenRows, past: SeenRows) -> tuple[Integers, Integers]:
 
 @dataclass(frozen=True, eq=False)
 class _Pair:
-    """Two columns on the same rows: hashes of values and shapes of each."""
+    """Two columns on the same rows: hashes of values, and the numbers of each."""
 
     values: tuple[Tags, Tags]
-    shapes: tuple[Tags, Tags]
+    codes: tuple[Integers, Integers]
     category: bool
 
     @classmethod
@@ -173,18 +200,39 @@ class _Pair:
     ) -> _Pair:
         mine, theirs = places if places is not None else (np.arange(len(new)), np.arange(len(past)))
         values = (new.values[mine, first], past.values[theirs, second])
-        shapes = (new.shapes[mine, first], past.shapes[theirs, second])
-        return cls(values, shapes, new.categories[first])
+        codes = (new.codes[mine, first], past.codes[theirs, second])
+        return cls(values, codes, new.categories[first])
 
 
 def _differ(pair: _Pair, k: int) -> int:
     """In how many rows two columns differ that are the same otherwise; 0 where they are the same, or are not alike."""
     if pair.category:
         return _levels_differ(pair, k)
-    counts = [_few_of(mine, theirs, k) for mine, theirs in (pair.values, pair.shapes)]
-    if 0 in ((pair.values[0] != pair.values[1]).sum(), (pair.shapes[0] != pair.shapes[1]).sum()):
+    few = _few_of(*pair.values, k)
+    if few or bool((pair.values[0] == pair.values[1]).all()):
+        return few
+    return _in_other_units(*pair.codes, k)
+
+
+def _in_other_units(mine: Integers, theirs: Integers, k: int) -> int:
+    """In how many rows two columns differ that are one quantity in two units; anchors are pairs of rows.
+
+    Invariant: a few changed rows spoil a few anchors only, so some pair of rows tells the right unit and zero.
+    """
+    order = np.argsort(mine, kind="stable")
+    order = order[(mine[order] != GAP) & (theirs[order] != GAP)]
+    if len(mine) < 2 * k or len(np.unique(mine)) < 3 or len(np.unique(theirs)) < 3:
         return 0
-    return min((count for count in counts if count), default=0)
+    found = []
+    for tried in range(2 * k):
+        low, high = (int(order[(len(order) * (4 * part + 1) // 16 + tried) % len(order)]) for part in (0, 3))
+        run, rise = int(mine[high] - mine[low]), int(theirs[high] - theirs[low])
+        if run and rise:
+            # In whole numbers: (y - y0) run = (x - x0) rise.
+            differ = int(((theirs - theirs[low]) * run != (mine - mine[low]) * rise).sum())
+            found.append(differ)
+    few = min(found, default=0)
+    return few if 0 < few < k and few <= _FEW_SHARE * len(mine) else 0
 
 
 def _few_of(mine: Tags, theirs: Tags, k: int) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property
 
 import msgspec
@@ -22,12 +21,13 @@ from codedfl.contract.study_columns import GAP, ClassTarget, NumberTarget
 from codedfl.data.columns import CategoryColumn, as_texts
 from codedfl.data.tables import RawTable
 from codedfl.errors import MessageRefused
-from codedfl.typing import Integers, Rows
+from codedfl.typing import Integers
 
 FORMAT = "codedfl-rows-4"
 _SAME = 0.5  # of the values of two columns, or of the rows of two tables: then they are the same with changes
 _TELL_APART = 0.9  # the share of rows that differ from all others: then equal rows are the same person
 _MOST_COLUMNS = 64  # that are compared by values; of wider tables those of one name are
+_HELD_OUT = np.uint64(0x9E3779B97F4A7C15)
 _MOST_ROWS = 4000  # that are looked for by nearly equal values
 
 
@@ -36,7 +36,7 @@ class SeenRows:
     """Keyed hashes of what the sums of one study see of a device's rows.
 
     columns: titles, the target's last. categories: which of them have names for values.
-    values: n x n_columns hashes of the values as they are summed; shapes: of numbers whatever their unit and zero.
+    values: n x n_columns hashes of the values as they are summed. codes: the numbers themselves, on their grids.
     ids: a hash of each row's id; empty without. held_out: which rows are held out; summed: whether these are summed.
     rows: a number for each row, the same for the same row of an earlier study (``recognised``).
     marks: for each column the numbers at which sums tell its values apart: knots, cuts, times.
@@ -45,7 +45,7 @@ class SeenRows:
     columns: tuple[str, ...]
     categories: tuple[bool, ...]
     values: Tags
-    shapes: Tags
+    codes: Integers
     ids: Tags
     held_out: NDArray[np.bool_]
     summed: bool = False
@@ -62,16 +62,26 @@ class SeenRows:
         return found
 
     def same_as(self, other: SeenRows) -> bool:
-        """Whether these are the same rows on the same columns, in any order."""
+        """Whether these are the same rows on the same columns, held out and divided alike, in any order."""
         if (self.columns, len(self), len(self.ids)) != (other.columns, len(other), len(other.ids)):
             return False
-        mine, theirs = (np.sort(one.signatures + (one.ids if len(one.ids) else 0)) for one in (self, other))
+        if (self.summed, self.marks) != (other.summed, other.marks):
+            return False
+        mine, theirs = (
+            np.sort(one.signatures + (one.ids if len(one.ids) else 0) + one.held_out * _HELD_OUT)
+            for one in (self, other)
+        )
         return bool(np.array_equal(mine, theirs))
 
     def encode(self) -> bytes:
         """As it is kept beside the ledger."""
-        tags = [one.astype("<u8").tobytes() for one in (self.values, self.shapes, self.ids)]
-        said = (FORMAT, self.columns, self.categories, *tags, self.held_out.astype("u1").tobytes(), self.summed)
+        arrays = (
+            self.values.astype("<u8"),
+            self.codes.astype("<i8"),
+            self.ids.astype("<u8"),
+            self.held_out.astype("u1"),
+        )
+        said = (FORMAT, self.columns, self.categories, *(one.tobytes() for one in arrays), self.summed)
         return msgspec.msgpack.encode((*said, self.rows.astype("<i8").tobytes(), self.marks))
 
     @classmethod
@@ -79,9 +89,9 @@ class SeenRows:
         """What ``encode`` made; anything else is refused."""
         with as_saved("the hashes of rows"):
             found = msgspec.msgpack.decode(data, type=_SAVED)
-            said, columns, categories, values, shapes, ids, held_out, summed, rows, marks = found
+            said, columns, categories, values, codes, ids, held_out, summed, rows, marks = found
             n, width = len(held_out), len(columns)
-            sizes = (len(values), len(shapes), len(rows), len(categories), len(marks))
+            sizes = (len(values), len(codes), len(rows), len(categories), len(marks))
             if (
                 said != FORMAT
                 or sizes != (8 * n * width, 8 * n * width, 8 * n, width, width)
@@ -92,7 +102,7 @@ class SeenRows:
             columns,
             categories,
             _tags(values).reshape(n, width),
-            _tags(shapes).reshape(n, width),
+            np.frombuffer(codes, dtype="<i8").astype(np.int64).reshape(n, width),
             _tags(ids),
             np.frombuffer(held_out, dtype="u1") != 0,
             summed,
@@ -130,40 +140,24 @@ def seen_rows(study: Study, table: RawTable, key: bytes) -> SeenRows:
     >>> seen.columns, len(set(seen.signatures.tolist()))
     (('age', 'days'), 1)
     """
-    table, held_out = taken(study, table, key)
+    table, held_out = taken(study, study.complete(table), key)
     codes = study.codes(table)[0]
     target, _ = study.target.codes(table.column(study.target.name, "the target"), table.name)
     listed: list[StudyColumn | NumberTarget | ClassTarget] = [*study.columns, study.target]
     columns = list(zip(listed, (*codes.T, target), strict=True))
     values = np.stack([tags_of("", of_column, one.used, key) for one, of_column in columns], axis=1)
-    shapes = np.stack([_shape(one, of_column, key) for one, of_column in columns], axis=1)
+    places = np.stack([of_column for _, of_column in columns], axis=1).astype(np.int64)
     ids = np.zeros(0, dtype=np.uint64)
     if study.id is not None:
         ids = tags_of("an id", table.column(study.id, "id"), as_texts, key)
     names = (*study.table_columns.names, study.target.title)
     categories = tuple(_is_category(one) for one in listed)
-    seen = SeenRows(names, categories, values, shapes, ids, held_out, study.held_out > 0, marks=_marks(study))
+    seen = SeenRows(names, categories, values, places, ids, held_out, study.held_out > 0, marks=_marks(study))
     return replace(seen, rows=np.arange(len(seen), dtype=np.int64))
 
 
 def _is_category(one: StudyColumn | NumberTarget | ClassTarget) -> bool:
     return isinstance(one, ClassTarget) or (isinstance(one, StudyColumn) and isinstance(one.column, CategoryColumn))
-
-
-def _shape(one: StudyColumn | NumberTarget | ClassTarget, codes: Integers, key: bytes) -> Tags:
-    """Hashes that another unit or another zero does not change: places between the quartiles."""
-    there = np.sort(codes[codes != GAP])
-    if _is_category(one) or not len(there):
-        return tags_of("", codes, one.used, key)
-    low, high = int(there[len(there) // 4]), int(there[(3 * len(there)) // 4])
-    if low == high:
-        low, high = int(there[0]), int(there[-1])
-    span = max(1, high - low)
-
-    def texts(different: Integers) -> Rows:
-        return np.array(["gap" if code == GAP else str(Fraction(int(code) - low, span)) for code in different.tolist()])
-
-    return tags_of("between quartiles", codes, texts, key)
 
 
 def _marks(study: Study) -> tuple[tuple[float, ...], ...]:
@@ -204,9 +198,23 @@ def same_columns(new: SeenRows, past: SeenRows) -> list[tuple[int, int]]:
 
 
 def _alike(new: SeenRows, place: int, past: SeenRows, other: int) -> bool:
-    least = _SAME * min(len(new), len(past))
-    pairs = ((new.values[:, place], past.values[:, other]), (new.shapes[:, place], past.shapes[:, other]))
-    return any(_in_common(mine, theirs) >= max(1, least) for mine, theirs in pairs)
+    least = max(1.0, _SAME * min(len(new), len(past)))
+    if _in_common(new.values[:, place], past.values[:, other]) >= least:
+        return True
+    if new.categories[place] or past.categories[other]:
+        return False
+    mine, theirs = _shape(new.codes[:, place]), _shape(past.codes[:, other])
+    return _in_common(mine, theirs) >= least
+
+
+def _shape(codes: Integers) -> Tags:
+    """Places between the quartiles, which another unit or another zero does not change."""
+    there = np.sort(codes[codes != GAP])
+    if not len(there):
+        return codes.astype(np.uint64)
+    low, high = int(there[len(there) // 4]), int(there[(3 * len(there)) // 4])
+    found = np.where(codes == GAP, np.nan, (codes - low) / max(1, high - low))
+    return np.round(found, 9).view(np.uint64)
 
 
 def _in_common(mine: Tags, theirs: Tags) -> int:
@@ -220,7 +228,7 @@ def recognised(new: SeenRows, earlier: Sequence[SeenRows]) -> SeenRows:
     """With numbers of rows under which the same rows are known from earlier studies; others get new ones.
 
     >>> tags = np.arange(20, dtype=np.uint64).reshape(10, 2)
-    >>> rows = SeenRows(("age", "days"), (False, False), tags, tags, tags[:, 0], np.zeros(10, dtype=bool),
+    >>> rows = SeenRows(("age", "days"), (False, False), tags, tags.astype(int), tags[:, 0], np.zeros(10, dtype=bool),
     ...     rows=np.arange(10), marks=((), ()))
     >>> recognised(replace(rows, ids=rows.ids[::-1], values=tags[::-1]), [rows]).rows.tolist()
     [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
@@ -247,9 +255,11 @@ def _known(new: SeenRows, past: SeenRows, before: Integers) -> Integers:
         _match(found, free, new.ids, past.ids, past.rows)
     if not pairs:
         return found
-    same = _in_common(mine, theirs) >= _SAME * min(len(new), len(past))
-    apart = min(len(np.unique(one)) / len(one) for one in (mine, theirs)) >= _TELL_APART
-    if same or apart:
+    different = min(len(np.unique(one)) / len(one) for one in (mine, theirs))
+    # Few columns that do not tell rows apart are the same in any two tables, unless they are all there is.
+    telling = different >= _SAME or len(pairs) == min(len(new.columns), len(past.columns))
+    same = telling and _in_common(mine, theirs) >= _SAME * min(len(new), len(past))
+    if same or different >= _TELL_APART:
         _match(found, free, mine, theirs, past.rows)
     if same and len(pairs) > 2:
         _match_nearly(found, free, new, past, pairs)
