@@ -11,8 +11,11 @@ function of these sums that every party computes for itself:
 **When a cell passes.** Owners that invent can say anything, but only about their own group, and no more than all of its
 owners could. So the people in groups without such an owner are at least what their bits add up to, over all groups less
 the z with most. Where this is k or more, the cell has k honest people whatever z owners invent, whatever numbers they
-upload in the place of bits; and z + 1 owners must have anybody, or it would be a site's own. Where there are no more
-groups than z, nothing is believed of others: then nobody may have a few of a cell, and whoever has some refuses.
+upload in the place of bits; and z + 1 owners must have anybody, or it would be a site's own.
+
+Where there are no more groups than z, every group could have such an owner. There bits are taken for bits, and z owners
+may invent k people each; one that uploads other numbers could make a cell pass, and THREAT_MODEL says so. More groups
+mend it. In any case an owner that has people in a cell that is said to have none refuses.
 """
 
 from __future__ import annotations
@@ -133,8 +136,11 @@ class Round:
 
     def bound(self) -> Integers:
         """Honest people of each cell: at least so many, whatever z owners invent."""
-        counts = np.stack([one.people(self.study.smallest_cell) for one in self.parts])
-        return np.asarray(np.sort(counts, axis=0)[: max(0, len(counts) - self.colluders)].sum(axis=0))
+        k = self.study.smallest_cell
+        counts = np.stack([one.people(k) for one in self.parts])
+        if self.believed:
+            return np.asarray(np.sort(counts, axis=0)[: len(counts) - self.colluders].sum(axis=0))
+        return np.asarray(counts.sum(axis=0) - self.colluders * k)
 
     def owners(self) -> Integers:
         """How many owners have anybody in each cell."""
@@ -161,10 +167,10 @@ class Round:
     def betrays(self, people: Integers) -> bool:
         """Whether a device with these people in each cell must not go on: it has few of a cell that passes.
 
-        Invariant: an owner with few people relies on others only where more parts than z say that they have some.
+        Invariant: an owner with few people relies on others only where honest ones among them have enough.
         """
         few = (people > 0) & (people < self.study.smallest_cell)
-        relied = self.believed & (self.bound() >= self.study.smallest_cell)
+        relied = self.bound() >= self.study.smallest_cell
         gone = (people > 0) & (self.owners() == 0)
         return bool((self.passes() & (few & ~relied | gone)).any())
 
@@ -255,7 +261,7 @@ def _merging(study: Study, merged: Merged, last: Round) -> Merged:
         elif family.kind in ("missing", "number"):
             found[columns[family.of]] = _number(last.study, family, found[columns[family.of]], passes)
         elif family.kind in ("time", "begin"):
-            times |= _times(study, last.study, passes)
+            times |= _times(study, last.study, passes, having)
     if last.study.holds_out_gram and last.rows(held_out=True) < study.least_pod_rows and not found[-1]:
         found[held_out_place(study)] = [1]
     found[times_place(study)] = sorted({*found[times_place(study)], *times})
@@ -293,17 +299,27 @@ def _number(merged: Study, family: Family, gone: list[int], passes: NDArray[np.b
     return [1]
 
 
-def _times(study: Study, merged: Study, passes: NDArray[np.bool_]) -> set[int]:
-    """Places in the study's grid of times that end an interval with few: it is joined with the next."""
+def _times(study: Study, merged: Study, passes: NDArray[np.bool_], having: Integers) -> set[int]:
+    """Places in the grid of times that end an interval with few: it is joined with the next in which anybody is.
+
+    The last is joined with the one before it.
+    """
     grid, kept = study.time_grid, merged.time_grid
     width = len(kept) + 1
     failing = ~passes.reshape(-1, width).all(axis=0)
-    gone, joined = set(), False
-    for place in range(width):
-        if failing[place] and not joined:
-            gone.add(grid.index(kept[min(place, width - 2)]))
-        # One that was joined with a failing one before it has to be counted first.
-        joined = bool(failing[place]) and not joined
+    somebody = (having.reshape(-1, width) > 0).any(axis=0)
+    gone: set[int] = set()
+    place = 0
+    while place < width:
+        if not failing[place]:
+            place += 1
+            continue
+        after = next((other for other in range(place + 1, width) if somebody[other]), None)
+        before = next((other for other in range(place - 1, -1, -1) if somebody[other]), -1)
+        ends = range(place, after) if after is not None else range(max(before, 0), place)
+        gone.update(grid.index(kept[end]) for end in ends)
+        # What it was joined with has to be counted first.
+        place = width if after is None else after + 1
     return gone
 
 
