@@ -152,11 +152,11 @@ def no_score(study: Study, final: Study) -> str:
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
     >>> no_score(study, study), no_score(study, replace(study, held_out=0.0))[:15]
-    ('', 'too few people,')
+    ('', 'too few people ')
     """
     if not study.held_out or final.held_out:
         return ""
-    return "too few people, or too few of some class, are among the held-out rows: these are in no sum"
+    return "too few people are among the held-out rows: these are in no sum"
 
 
 def enough(counts: Integers, smallest: int) -> bool:

@@ -87,8 +87,6 @@ class StudyCells:
             found.append(Family("rows", study.name, 1, held_out=True))
             if study.holds_out_gram:
                 found += [Family("level", n, len(one.column.levels), held_out=True) for n, one in self._categories]
-            if isinstance(study.target, ClassTarget):
-                found.append(Family("class", study.target.name, len(study.target.classes), held_out=True))
         return tuple(found)
 
     @property

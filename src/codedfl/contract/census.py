@@ -249,15 +249,18 @@ def _merging(study: Study, merged: Merged, last: Round) -> Merged:
     cells = StudyCells(last.study)
     columns = {one.column.name: place for place, one in enumerate(study.columns)}
     times: set[int] = set()
-    for (family, passes), (_, having) in zip(cells.split(passing), cells.split(owners), strict=True):
+    people = sum(one.people(study.smallest_cell) for one in last.parts)
+    for (family, passes), (_, having), (_, counts) in zip(
+        cells.split(passing), cells.split(owners), cells.split(np.asarray(people)), strict=True
+    ):
         if passes.all() or family.kind == "varies":
             continue
         if family.held_out:
-            # Without the products of held-out rows a score is left; without enough people in them, or of a class, none.
+            # Without the products of held-out rows a score is left; without enough people in them, none.
             found[held_out_place(study)] = [max(1 if family.kind == "level" else 2, *found[held_out_place(study)], 0)]
         elif family.kind == "level":
             place = columns[family.of]
-            found[place] = _levels(study.columns[place], found[place], last.study, passes, having)
+            found[place] = _levels(study.columns[place], found[place], last.study, passes, counts)
         elif family.kind in ("missing", "number"):
             found[columns[family.of]] = _number(last.study, family, found[columns[family.of]], passes)
         elif family.kind in ("time", "begin"):
@@ -272,8 +275,11 @@ def _merging(study: Study, merged: Merged, last: Round) -> Merged:
     return following if any(following) else ()
 
 
-def _levels(one: StudyColumn, gone: list[int], merged: Study, passes: NDArray[np.bool_], having: Integers) -> list[int]:
-    """Levels with few become *other*; where that has few, the level that fewest owners have joins it."""
+def _levels(one: StudyColumn, gone: list[int], merged: Study, passes: NDArray[np.bool_], counts: Integers) -> list[int]:
+    """Levels with few become *other*; where that has few, the rarest level joins it, of equal ones the last.
+
+    counts: people of each level, as far as the bits tell.
+    """
     column = one.column
     assert isinstance(column, CategoryColumn)
     kept = next(it.column for it in merged.columns if it.column.name == column.name)
@@ -282,10 +288,10 @@ def _levels(one: StudyColumn, gone: list[int], merged: Study, passes: NDArray[np
     failing = [level for level, well in zip(kept.levels, passes, strict=True) if not well and level != other]
     if failing:
         # Those that nobody has go along: nothing is lost, and no coefficient is left without rows.
-        failing += [level for level, n in zip(kept.levels, having, strict=True) if not n and level != other]
+        failing += [level for level, n in zip(kept.levels, counts, strict=True) if not n and level != other]
     else:
-        order = sorted((n, place) for place, n in enumerate(having) if kept.levels[place] != other)
-        failing = [kept.levels[order[0][1]]] if order else []
+        order = sorted((n, -place) for place, n in enumerate(counts) if kept.levels[place] != other)
+        failing = [kept.levels[-order[0][1]]] if order else []
     return sorted({*gone, *(column.levels.index(level) for level in failing)})
 
 

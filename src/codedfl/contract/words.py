@@ -132,7 +132,7 @@ def _held_out(study: Study, own: Snapshot | None) -> tuple[str, ...]:
         return ()
     rule = (
         f"{study.held_out:.0%} of the rows, chosen by a key of this machine whatever the columns, are kept for the"
-        " score; where the census finds too few people among them, or of a class, they are in no sum"
+        " score; where the census finds too few people among them, they are in no sum"
     )
     if own is None:
         return (rule,)
