@@ -81,7 +81,7 @@ class Study:
     spare_replies: how many further replies of a role must agree with the first: 1 shows a wrong one, 2t outvote t
         devices.
     roster: SHA-256 of the roster's meaning, in hex, as codedfl roster show says it; "" is for rehearsals only.
-    server_key: the server's public key, in hex, as codedfl server key says it; "" is for rehearsals only.
+    server_key: the server's public key, in hex, as codedfl study kit fills it in; "" is for rehearsals only.
     smallest_cell: k, how many people there must be over all devices of every level, missing value, class, interval and
         held-out part, or it is merged with others before anything is summed (``census``).
     least_rows: rows to train on that all devices together must have; None is ``least_alike``.
