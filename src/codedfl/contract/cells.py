@@ -25,6 +25,7 @@ from codedfl.contract.timing import begins_of, ends_of, groups_of, n_groups
 from codedfl.data.columns import CategoryColumn
 from codedfl.typing import Integers
 
+_MOST = np.iinfo(np.int64).max
 NOWHERE = -1  # the place of a row that is in no cell of a family
 
 
@@ -167,7 +168,8 @@ class StudyCells:
             values = rows.target
         else:
             values = rows.codes[:, self.study.table_columns.names.index(name)]
-        return len(np.unique(values[values >= 0])) > 1
+        # Not np.unique, which loads numpy.ma: 5 MB on every device.
+        return int(values.min(where=values >= 0, initial=_MOST)) < int(values.max(initial=-1))
 
     # -- which cell each row is in
 
