@@ -267,6 +267,8 @@ def _target(study: Study, counts: CellCounts, sums: _Sums | None) -> DescribedNu
         if rare:
             enough = together >= study.smallest_cell
             shown.append((", ".join(names[place] for place in sorted(rare)), together if enough else None))
+        if any(count is None for _, count in shown):  # the others would give it back
+            shown = [(name, None) for name, _ in shown]
         return DescribedLevels(target.name, target.classes, tuple(shown))
     assert sums is not None
     found = _number(study, target.name, sums, (counts.rows.rows, 0), None)

@@ -43,6 +43,11 @@ TREE = (
                 "codedfl.cli.study_report:report_study",
             ),
             Listed(
+                "release",
+                "Check a result by the rules of output checkers, and write what may be published.",
+                "codedfl.cli.study_release:release_study",
+            ),
+            Listed(
                 "refit",
                 "Make another linear model of a study's sum: another penalty, fewer columns, tests, a lasso.",
                 "codedfl.cli.study_refit:refit_study",
