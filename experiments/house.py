@@ -154,7 +154,7 @@ def small_table() -> RawTable:
 
 def small_text(table: RawTable) -> str:
     """The study file that is drafted for it."""
-    from codedfl.contract.draft import draft_of_table, study_text
+    from codedfl.authoring.draft import draft_of_table, study_text
 
     return study_text(draft_of_table(table, "days", "stays", task="regression"))
 

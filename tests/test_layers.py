@@ -36,6 +36,7 @@ LAYERS = {
         "engines",
         "device",
         "analyses",
+        "authoring",
         "report",
         "run",
         "flower",

@@ -17,7 +17,7 @@ import pytest
 from experiments.house import fleet_memory
 from experiments.local_study import LocalStudy, agree
 
-from codedfl.contract.draft import draft_of_table, study_text
+from codedfl.authoring.draft import draft_of_table, study_text
 from codedfl.data.tables import as_raw_table
 from codedfl.run.rehearsal import dealt_out
 

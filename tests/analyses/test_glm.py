@@ -15,7 +15,7 @@ from experiments.statistics.robust import made_up as robust_case
 
 from codedfl.analyses.glm import GlmFinding
 from codedfl.analyses.robust import InferenceFinding
-from codedfl.contract.draft import draft_from_table_one, draft_of_table, study_text
+from codedfl.authoring.draft import draft_from_table_one, draft_of_table, study_text
 from codedfl.contract.models import LogisticModel, PoissonModel, RobustModel, StudyModel, TableModel
 from codedfl.contract.study import ClassTarget, Study, StudyColumn
 from codedfl.contract.toml_file import parse_study

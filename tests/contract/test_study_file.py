@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codedfl.contract.check import check_table
-from codedfl.contract.draft import draft_of_table, study_text, unit_of_record, wide_range
+from codedfl.authoring.check import check_table
+from codedfl.authoring.draft import draft_of_table, study_text, unit_of_record, wide_range
 from codedfl.contract.merging import merged_study, recoded
 from codedfl.contract.models import SubModel
 from codedfl.contract.study import Study

@@ -16,7 +16,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from codedfl.analyses.scoring import NumberScore
-from codedfl.contract.check import check_table
+from codedfl.authoring.check import check_table
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import parse_study
 from codedfl.contract.words import explain

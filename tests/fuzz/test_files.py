@@ -19,7 +19,7 @@ import pytest
 from mutation import INPUTS, damaged, damaged_list, fuzz
 
 from codedfl.analyses.driving import read_total
-from codedfl.contract.formula import expand
+from codedfl.authoring.formula import expand
 from codedfl.contract.ledger import Ledger
 from codedfl.contract.policy import load_policy
 from codedfl.contract.roster import load_roster

@@ -22,7 +22,7 @@ from codedfl.analyses.scoring import ClassScore
 from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.analyses.survival import Curve, SurvivalFinding
 from codedfl.analyses.table_one import DescribedLevels, DescribedNumber, TableOneFinding
-from codedfl.contract.formula import expand
+from codedfl.authoring.formula import expand
 from codedfl.contract.models import LogisticModel, RobustModel
 from codedfl.contract.small_cells import own_rows
 from codedfl.contract.snapshot import take_snapshot

@@ -69,7 +69,7 @@ def load_study(path: Path | str) -> Study:
     >>> import tempfile
     >>> import numpy as np
     >>> from codedfl import load_study
-    >>> from codedfl.contract.draft import draft_of_table, study_text
+    >>> from codedfl.authoring.draft import draft_of_table, study_text
     >>> from codedfl.data.tables import as_raw_table
     >>> table = {"age": np.array([34.0, 58.0, 71.0]), "days": np.array([3.5, 6.2, 7.1])}
     >>> with tempfile.TemporaryDirectory() as folder:

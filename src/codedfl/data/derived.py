@@ -1,7 +1,7 @@
 """Columns that are made of other columns: products of levels, numbers and a few functions of one number.
 
 They follow from a row by itself and from public numbers alone; nothing here looks at other rows. The study lists them
-one by one (a formula is expanded on its author's machine, ``contract.formula``), and numpy is all they need.
+one by one (a formula is expanded on its author's machine, ``authoring.formula``), and numpy is all they need.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ from dataclasses import replace
 from itertools import product as each_of
 from typing import NamedTuple
 
-from codedfl.contract.formula.calls import CATEGORIES, Call, call_of
-from codedfl.contract.formula.parser import Formula, parse_formula
-from codedfl.contract.formula.splines import breaks_of, natural_weights, spline_columns
+from codedfl.authoring.formula.calls import CATEGORIES, Call, call_of
+from codedfl.authoring.formula.parser import Formula, parse_formula
+from codedfl.authoring.formula.splines import breaks_of, natural_weights, spline_columns
 from codedfl.contract.study import factors_of
 from codedfl.contract.study_columns import StudyColumn
 from codedfl.data.columns import CategoryColumn, DerivedColumn
@@ -31,8 +31,8 @@ class Part(NamedTuple):
 
     Examples
     --------
-    >>> from codedfl.contract.formula.calls import call_of
-    >>> from codedfl.contract.formula.terms import part_of
+    >>> from codedfl.authoring.formula.calls import call_of
+    >>> from codedfl.authoring.formula.terms import part_of
     >>> from codedfl.contract.study_columns import StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 100.0), 1.0)
@@ -53,7 +53,7 @@ def expand(formula: str, columns: tuple[StudyColumn, ...], target: str) -> tuple
     Examples
     --------
     >>> from codedfl.contract.study_columns import StudyColumn
-    >>> from codedfl.contract.formula import expand
+    >>> from codedfl.authoring.formula import expand
     >>> from codedfl.data.columns import CategoryColumn, NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 100.0), 1.0)
     >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c")))
@@ -114,7 +114,7 @@ def offset_name(formula: str, columns: tuple[StudyColumn, ...]) -> str:
 
     Examples
     --------
-    >>> from codedfl.contract.formula.terms import offset_name
+    >>> from codedfl.authoring.formula.terms import offset_name
     >>> from codedfl.contract.study_columns import StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> years = StudyColumn(NumberColumn("years"), (1.0, 20.0), 1.0)
@@ -130,7 +130,7 @@ def constant_by(formula: str, columns: tuple[StudyColumn, ...]) -> str:
 
     Examples
     --------
-    >>> from codedfl.contract.formula.terms import constant_by
+    >>> from codedfl.authoring.formula.terms import constant_by
     >>> from codedfl.contract.study_columns import StudyColumn
     >>> from codedfl.data.columns import CategoryColumn
     >>> constant_by("days ~ C(ward) - 1", (StudyColumn(CategoryColumn("ward", ("a", "b"))),))
@@ -181,8 +181,8 @@ def reference_of(call: Call) -> str:
 
     Examples
     --------
-    >>> from codedfl.contract.formula.calls import call_of
-    >>> from codedfl.contract.formula.terms import reference_of
+    >>> from codedfl.authoring.formula.calls import call_of
+    >>> from codedfl.authoring.formula.terms import reference_of
     >>> reference_of(call_of("C(ward, Treatment(reference='b'))"))
     'b'
     """
