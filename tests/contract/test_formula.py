@@ -23,7 +23,8 @@ from codedfl.contract.approval import approve
 from codedfl.contract.design_columns import check_design
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.merging import merged_study
-from codedfl.contract.models import PoissonModel, RobustModel
+from codedfl.contract.models.poisson import PoissonModel
+from codedfl.contract.models.robust import RobustModel
 from codedfl.contract.small_cells import cell_objection, own_rows
 from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import Study, factors_of

@@ -23,7 +23,8 @@ from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.analyses.survival import Curve, SurvivalFinding
 from codedfl.analyses.table_one import DescribedLevels, DescribedNumber, TableOneFinding
 from codedfl.authoring.formula import expand
-from codedfl.contract.models import LogisticModel, RobustModel
+from codedfl.contract.models.logistic import LogisticModel
+from codedfl.contract.models.robust import RobustModel
 from codedfl.contract.small_cells import own_rows
 from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel

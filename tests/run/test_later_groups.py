@@ -13,8 +13,9 @@ from codedfl.analyses.cells import Clipping
 from codedfl.analyses.driving import read_total, total_json
 from codedfl.analyses.kept import Kept, Part, meaning_of
 from codedfl.analyses.study_analysis import StudyFindings, refit
-from codedfl.contract.models import RobustModel, SubModel
+from codedfl.contract.models import SubModel
 from codedfl.contract.models.heads import HeadsModel
+from codedfl.contract.models.robust import RobustModel
 from codedfl.contract.roster import Roster
 from codedfl.contract.study import NumberTarget, Study, StudyColumn
 from codedfl.contract.study_columns import ClassTarget

@@ -159,7 +159,7 @@ def information_inverse(information: Floats, model: StudyModel) -> Floats:
     --------
     >>> import numpy as np
     >>> from codedfl.analyses.maximum import information_inverse
-    >>> from codedfl.contract.models import LogisticModel
+    >>> from codedfl.contract.models.logistic import LogisticModel
     >>> information_inverse(np.diag([2.0, 4.0]), LogisticModel("m", ("age",)))
     array([[0.5 , 0.  ],
            [0.  , 0.25]])

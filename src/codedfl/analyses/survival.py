@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
 from codedfl.analyses.cells import joined
 from codedfl.analyses.inference import distributions
-from codedfl.contract.models import SurvivalModel, TimedModel
+from codedfl.contract.models import TimedModel
+from codedfl.contract.models.survival import SurvivalModel
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import Ask

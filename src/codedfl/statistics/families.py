@@ -158,7 +158,7 @@ def family_of(study: Study, model: StudyModel) -> Family:
 
     Examples
     --------
-    >>> from codedfl.contract.models import LogisticModel
+    >>> from codedfl.contract.models.logistic import LogisticModel
     >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> from codedfl.statistics.families import family_of
