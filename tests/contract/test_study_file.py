@@ -179,8 +179,8 @@ def test_the_digest_is_that_of_the_meaning():
         ("[protection]", "[extra]\n[protection]", "the file must hold only column, complete_cases, constant_by,"
          " edition, features, format, formula, id, matrix, model, name, noise, protection, purpose, result,"
          " site_effects, target, training, got 'extra'"),
-        ("[protection]", '[features]\nkind = "cubic"\n[protection]', "features must be linear or rbf or scattering"
-         " or pca-rbf or onnx or none, got 'cubic'"),
+        ("[protection]", '[features]\nkind = "cubic"\n[protection]', "features must be linear or onnx or pca-rbf"
+         " or rbf or scattering or none, got 'cubic'"),
         ("[protection]", '[features]\nkind = "pca-rbf"\ncomponents = 9\n[protection]',
          "components must be between 1 and the number of columns (4) for pca-rbf, got 9"),
         ("[protection]", "[features]\ncomponents = 2\n[protection]",

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from codedfl.data.features.principal import PrincipalFourierFeatures, low_frequencies
-from codedfl.data.features.random_fourier import RandomFourierFeatures
+from codedfl.data.features.pca_rbf import PrincipalFourierFeatures, low_frequencies
+from codedfl.data.features.rbf import RandomFourierFeatures
 from codedfl.data.problem import Problem, make_problem
 from codedfl.solve.registry import BLOCK_KRYLOV
 from codedfl.typing import Progress
