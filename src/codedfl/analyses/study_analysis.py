@@ -9,7 +9,6 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from codedfl import analyses
 from codedfl.analyses.analysis import Finding, Totals, analyse, register_analysis
 from codedfl.analyses.cells import Clipping, merge_rare, no_score
 from codedfl.analyses.inference import Inference
@@ -21,7 +20,6 @@ from codedfl.contract.merging import Merged
 from codedfl.contract.study import NO_FEATURES, Study, SubModel
 from codedfl.data.model import TrainedModel
 from codedfl.errors import InvalidInput
-from codedfl.on_demand import load_all
 from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats, JsonObject
 
@@ -273,6 +271,3 @@ def _or_why_not(make: Callable[[], _Result]) -> tuple[_Result | None, str]:
         return make(), ""
     except InvalidInput as error:
         return None, str(error)
-
-
-load_all(analyses.__name__, analyses.__path__)  # each makes its kind of model known

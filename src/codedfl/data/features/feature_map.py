@@ -17,6 +17,7 @@ import numpy as np
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.errors import InvalidInput
 from codedfl.on_demand import Register
+from codedfl.typed import only, typed
 from codedfl.typing import Floats, JsonObject, Rows, Unchecked
 
 
@@ -199,7 +200,9 @@ def feature_map_from_dict(saved: Unchecked) -> FeatureMap:
 
 def own_keys(feature_map: type[FeatureMap], said: Mapping[str, Any]) -> msgspec.Struct:
     """The keys of a map's own, each of its type; whatever is not said takes its default."""
-    try:
-        return msgspec.convert(dict(said), feature_map.Keys)
-    except msgspec.ValidationError as error:
-        raise InvalidInput(f"keys of {feature_map.name} features must fit, got: {error}") from None
+    known = {one.name: one for one in msgspec.structs.fields(feature_map.Keys)}
+    only(f"keys of {feature_map.name} features", said, known)
+    for name, one in known.items():
+        if one.required and name not in said:
+            raise InvalidInput(f"features.{name} must be said, got nothing")
+    return feature_map.Keys(**{key: typed(f"features.{key}", value, known[key].type) for key, value in said.items()})
