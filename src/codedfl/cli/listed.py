@@ -13,7 +13,6 @@ import typer
 from typer.core import TyperGroup
 
 from codedfl.cli.option_groups import command
-from codedfl.cli.renamed import RENAMED
 from codedfl.cli.settings import kept_off_the_line
 from codedfl.on_demand import loading
 
@@ -95,6 +94,8 @@ class Group(TyperGroup):
 
     def _unknown(self, ctx: click.Context, name: str) -> str:
         """The new name of a command that was renamed, or the nearest ones of all."""
+        from codedfl.cli.renamed import RENAMED
+
         typed = " ".join([*words_of(ctx), name])
         if new := RENAMED.get(typed):
             return f"codedfl {typed} is now: codedfl {new}"

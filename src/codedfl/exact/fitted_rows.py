@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.exact.row_noise import RowNoise
 from codedfl.exact.scales import Bounds
 from codedfl.typing import Floats
+
+if TYPE_CHECKING:  # without noise a device loads nothing of it
+    from codedfl.exact.row_noise import RowNoise
 
 # A norm in floats is off by less than this part for any number of features that is allowed.
 _FLOAT_PART = 2.0**-30

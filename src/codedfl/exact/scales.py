@@ -25,15 +25,17 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.errors import InvalidInput, RangeExceeded
 from codedfl.exact.gram import GramSum
-from codedfl.exact.row_noise import GridNoise, RowLengths, RowNoise, tail
 from codedfl.typing import Floats, Wholes
+
+if TYPE_CHECKING:  # without noise a device loads nothing of it
+    from codedfl.exact.row_noise import GridNoise, RowNoise
 
 GRID_BITS = 20
 FLOAT64_EXACT_BITS = 53
@@ -154,6 +156,8 @@ class Scales:
 
     def with_noise(self, noise: RowNoise, n_outputs: int) -> Self:
         """These scales with the grid that the noise needs; refused where noise and data leave no room."""
+        from codedfl.exact.row_noise import GridNoise, RowLengths
+
         shape = (self.n_features, n_outputs)
         lengths = RowLengths.on_grid(noise.clip_norm, self.bounds.labels, shape, self.feature_bits, self.label_bits)
         gram_bits = min(lengths.gram_bits_wanted(), 2 * self.feature_bits)
@@ -196,7 +200,7 @@ class Scales:
         """Largest possible entry of sum_i X_i'X_i as rounded: m (grid bound)^2, a unit per device, and the noise."""
         grid = math.ceil(Fraction(self.bounds.features) * Fraction(2) ** self.feature_bits)
         exact = self.bounds.samples * grid**2 * Fraction(2) ** (self.gram_bits - 2 * self.feature_bits)
-        return math.ceil(exact) + self.n_devices + (tail(self.noise.diagonal, self.n_devices) if self.noise else 0)
+        return math.ceil(exact) + self.n_devices + (self.noise.tails(self.n_devices)[0] if self.noise else 0)
 
     @cached_property
     def cross_limit(self) -> int:
@@ -205,7 +209,7 @@ class Scales:
         y = math.ceil(Fraction(self.bounds.labels) * Fraction(2) ** self.label_bits)
         shift = self.constant_bits - self.feature_bits - self.label_bits
         exact = math.ceil(self.bounds.samples * x * y * Fraction(2) ** shift)
-        return exact + self.n_devices + (tail(self.noise.cross, self.n_devices) if self.noise else 0)
+        return exact + self.n_devices + (self.noise.tails(self.n_devices)[1] if self.noise else 0)
 
     # -- one device's data
 

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from codedfl.crypto.noise import cross_noise, gram_noise
 from codedfl.crypto.sealed import Identity
-from codedfl.data.preprocessing import Moments, secure_moments
+from codedfl.data.moments import secure_moments
+from codedfl.data.preprocessing import Moments
 from codedfl.data.problem import Problem
 from codedfl.device.study_sums import HOLDERS_PER_ROLE, MANY_DEVICES
 from codedfl.engines.in_process import InProcess

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
-from codedfl.data.tables.csv_file import read_csv
-from codedfl.data.tables.npz_file import read_npz
-from codedfl.data.tables.parquet_file import read_parquet
 from codedfl.data.tables.table import RawTable
 from codedfl.errors import InvalidInput
 
-_READERS: dict[str, Callable[[Path], RawTable]] = {
-    **dict.fromkeys((".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz"), read_csv),
-    ".parquet": read_parquet,
-    ".npz": read_npz,
+# Ending -> what reads it, in a module of its own that is loaded for the first such file.
+_READERS = {
+    **dict.fromkeys((".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz"), "csv"),
+    ".parquet": "parquet",
+    ".npz": "npz",
 }
 ENDINGS = tuple(_READERS)
 _SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
@@ -30,7 +28,8 @@ def read_file(path: Path, empty: bool = False) -> RawTable:
         )
     if not path.is_file():
         raise InvalidInput(f"data file must exist, got {str(path)!r}")
-    table = _READERS[ending](path)
+    kind = _READERS[ending]
+    table: RawTable = getattr(import_module(f"codedfl.data.tables.{kind}_file"), f"read_{kind}")(path)
     if not len(table) and not empty:
         raise InvalidInput(f"{path.name} must have at least one row, got none")
     return table
