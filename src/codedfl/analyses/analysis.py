@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from codedfl.analyses.cells import CellCounts, Clipping
-from codedfl.analyses.kept import NOTHING_KEPT, Kept, sum_of_clipping
+from codedfl.analyses.kept import NOTHING_KEPT, KeptSum, sum_of_clipping
 from codedfl.analyses.linear import LinearTotal
 from codedfl.contract.merging import Merged, merged_study
 from codedfl.contract.study import Study, StudyModel
@@ -44,7 +44,7 @@ class Totals:
     cells: Sequence[int]
     merged: Merged
     gram: Sequence[int]
-    before: Kept = NOTHING_KEPT
+    before: KeptSum = NOTHING_KEPT
     asked: list[Floats] = field(default_factory=list)
     times_told: list[Floats] = field(default_factory=list)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from codedfl.analyses.driving import TOTAL_FILE
-from codedfl.analyses.kept import NOTHING_KEPT, Kept
+from codedfl.analyses.kept import NOTHING_KEPT, KeptSum
 from codedfl.cli.options import read_json
 
 AddTo = Annotated[
@@ -17,8 +17,10 @@ AddTo = Annotated[
 ]
 
 
-def kept_total(folder: Path | None) -> Kept:
+def kept_total(folder: Path | None) -> KeptSum:
     """The total that a run or a rehearsal left in a folder; nothing where there is none."""
     if folder is None:
         return NOTHING_KEPT
-    return Kept.read(read_json(folder / TOTAL_FILE, "FOLDER must hold what codedfl server run or study rehearse wrote"))
+    return KeptSum.read(
+        read_json(folder / TOTAL_FILE, "FOLDER must hold what codedfl server run or study rehearse wrote")
+    )

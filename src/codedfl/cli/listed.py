@@ -20,7 +20,7 @@ SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedCommand:
     """A command, or a group of them, that is not loaded yet.
 
     name: as it is typed.
@@ -28,14 +28,14 @@ class Listed:
     target: ``module:name`` of the function that is the command; empty for a group.
     commands: those of a group.
 
-    >>> Listed("ledger", "Show what this site approved.", "codedfl.cli.ledger:show_ledger").load().name
+    >>> ListedCommand("ledger", "Show what this site approved.", "codedfl.cli.ledger:show_ledger").load().name
     'ledger'
     """
 
     name: str
     summary: str
     target: str = ""
-    commands: tuple[Listed, ...] = field(default=())
+    commands: tuple[ListedCommand, ...] = field(default=())
 
     def line(self) -> click.Command:
         """What the help of the group above shows of it."""
@@ -56,13 +56,13 @@ class Listed:
 class Group(TyperGroup):
     """Loads the command that is run; an unknown name is answered by the nearest, a former one by the present one."""
 
-    def __init__(self, name: str | None, listed: Iterable[Listed] = (), **settings: Any) -> None:
+    def __init__(self, name: str | None, listed: Iterable[ListedCommand] = (), **settings: Any) -> None:
         common: dict[str, Any] = {"no_args_is_help": True, "rich_markup_mode": "markdown", "context_settings": SETTINGS}
         super().__init__(name=name, **{**common, **settings})
         self._listed = {one.name: one for one in listed}
         self._lines_only = False
 
-    def listed(self) -> dict[str, Listed]:
+    def listed(self) -> dict[str, ListedCommand]:
         """What it has, by name."""
         return self._listed
 

@@ -43,7 +43,7 @@ TRACE_FILE = "trace.csv"
 
 
 @dataclass
-class Training:
+class TrainingRun:
     """One run and what it has finished so far; the lists grow together, one entry per epoch."""
 
     screen: Screen

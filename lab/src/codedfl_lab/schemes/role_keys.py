@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from codedfl.errors import InvalidInput
 from codedfl_lab.code.quorum import Quorum
 from codedfl_lab.code.roles import ALL_ROWS, NO_ROLE, Cell, RoleCode, deal_cells, most_blocks
-from codedfl_lab.parties.making import Parties, Roster
+from codedfl_lab.parties.making import Parties, TrainingRoster
 from codedfl_lab.parties.roles import RoleParties
 from codedfl_lab.parties.statistic import RowsStatistic
 from codedfl_lab.primes.ring import NARROW, Ring
@@ -95,7 +95,7 @@ class RoleKeyed:
         """Roles need no code; the scales are those of every other scheme, so that models agree bit for bit."""
         return (n_devices,)
 
-    def parties(self, statistic: RowsStatistic, roster: Roster, *, masks: bool = True) -> Parties:
+    def parties(self, statistic: RowsStatistic, roster: TrainingRoster, *, masks: bool = True) -> Parties:
         del masks  # there are none: holders hold sums alone
         return RoleParties.of(statistic, roster, self.colluders, self.holders, self.spare, self.blocks)
 
