@@ -147,7 +147,7 @@ class RowsStatistic:
         scales, c = self.scales, self.n_outputs
         shape, wholes = (scales.n_features, c), np.array(vector, dtype=object)
         split = shape[0] * c
-        constant = scales.constant_to_reals(wholes[:split].reshape(shape), np.zeros(shape))
+        constant = scales.constant_to_reals(wholes[:split].reshape(shape))
         samples = scales.bounds.samples  # with noise the public bound stands for m: it is a scale and no more
         if self.counts_rows:
             samples = int(vector[split])

@@ -73,7 +73,7 @@ def _goals_section(goals: Sequence[ScoreGoal]) -> str:
     found: web.Matrix = {}
     for one in goals:
         fleet, *names = goal_words(one)
-        wrapped = (web.Cell(name, "prose") for name in names)
+        wrapped = (web.PageCell(name, "prose") for name in names)
         found[fleet, *wrapped, NOTHING if one.goal is None else f"{one.goal:g}"] = {
             ("", "time"): seconds(one.time_s),
             ("", "verdict"): web.GOAL_VERDICTS[one.verdict],

@@ -162,11 +162,6 @@ class RoleKeyed:
             return 0.0
         return 1.0 if position // (self.colluders + 1) < self.reserve else 1 / self.blocks
 
-    def pads_of(self, position: int) -> float:
-        """The share of an owner's triangle of pads that a position expands: its rows, and by symmetry its columns."""
-        rows = self.rows_of(position)
-        return rows * (2 - rows)
-
     def exposure(self, n_devices: int) -> Exposure:
         """Nobody, up to z colluders; one of each role and the server know everything."""
         return Exposure.beyond(self.colluders, n_devices)
