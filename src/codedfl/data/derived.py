@@ -242,34 +242,6 @@ def interval(factors: tuple[Factor, ...], ends: Mapping[str, tuple[float, float]
     return low, high
 
 
-def spline_knots(low: float, high: float, df: int, degree: int = 3) -> list[tuple[float, ...]]:
-    """The knots of each B-spline of a basis without its first, as R's ``bs(x, df)`` counts them.
-
-    Inner knots are at equal distances over the public range: quantiles would have to be learnt from rows.
-
-    Examples
-    --------
-    >>> from codedfl.data.derived import spline_knots
-    >>> spline_knots(0.0, 10.0, df=2, degree=1)
-    [(0.0, 5.0, 10.0), (5.0, 10.0, 10.0)]
-    """
-    inner = np.linspace(low, high, df - degree + 2).tolist()
-    return knots_of(inner, degree)
-
-
-def knots_of(breaks: list[float], degree: int) -> list[tuple[float, ...]]:
-    """The knots of each B-spline but the first on these breaks, both ends of the range among them.
-
-    Examples
-    --------
-    >>> from codedfl.data.derived import knots_of
-    >>> knots_of([0.0, 4.0, 10.0], 1)
-    [(0.0, 4.0, 10.0), (4.0, 10.0, 10.0)]
-    """
-    whole = [breaks[0]] * degree + breaks + [breaks[-1]] * degree
-    return [tuple(whole[i : i + degree + 2]) for i in range(1, len(whole) - degree - 1)]
-
-
 def _spline(x: Floats, knots: tuple[float, ...]) -> Floats:
     """Cox and de Boor's recursion; the last interval holds its right end too."""
     parts: list[Floats] = [

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from codedfl.authoring.formula.calls import Call
-from codedfl.data.derived import MOST_DEGREE, knots_of
+from codedfl.data.derived import MOST_DEGREE
 
 MOST_DF = 12
 _CUBIC = 3
@@ -124,3 +124,16 @@ def spline_columns(call: Call, ends: tuple[float, float]) -> list[tuple[float, .
     said = call.named("df", "knots", "degree")
     degree = call.whole(said["degree"]) if "degree" in said else 3
     return knots_of(breaks_of(call, ends, degree, fewest=degree), degree)
+
+
+def knots_of(breaks: list[float], degree: int) -> list[tuple[float, ...]]:
+    """The knots of each B-spline but the first on these breaks, both ends of the range among them.
+
+    Examples
+    --------
+    >>> from codedfl.authoring.formula.splines import knots_of
+    >>> knots_of([0.0, 4.0, 10.0], 1)
+    [(0.0, 4.0, 10.0), (4.0, 10.0, 10.0)]
+    """
+    whole = [breaks[0]] * degree + breaks + [breaks[-1]] * degree
+    return [tuple(whole[i : i + degree + 2]) for i in range(1, len(whole) - degree - 1)]
