@@ -20,7 +20,6 @@ import typer
 from codedfl.additions import COMMANDS, additions, load_addition
 from codedfl.cli.exit_codes import BAD_INPUT, INTERRUPTED, NO_DATA
 from codedfl.cli.listed import SETTINGS, Group, ListedCommand, words_of
-from codedfl.cli.settings import settings_of
 from codedfl.cli.tree import LAB, TREE
 from codedfl.errors import CodedFLError, DataUnavailable
 from codedfl.version import __version__
@@ -99,6 +98,7 @@ class Commands(Group):
 def _unknown_option(error: click.NoSuchOption) -> str:
     """What an option is called now, that it is a setting, or the nearest ones."""
     from codedfl.cli.renamed import RENAMED_OPTIONS
+    from codedfl.cli.settings import settings_of
 
     typed = error.option_name
     if error.ctx is None:

@@ -12,8 +12,7 @@ import click
 import typer
 from typer.core import TyperGroup
 
-from codedfl.cli.option_groups import command
-from codedfl.cli.settings import kept_off_the_line
+from codedfl.cli.option_groups import PANEL, command
 from codedfl.on_demand import loading
 
 SETTINGS = {"help_option_names": ["-h", "--help"]}
@@ -50,7 +49,12 @@ class ListedCommand:
             found = getattr(import_module(module), name)
         alone = typer.Typer(rich_markup_mode="markdown", add_completion=False)
         alone.command(self.name, context_settings=SETTINGS)(command(found))
-        return kept_off_the_line(typer.main.get_command(alone))
+        made = typer.main.get_command(alone)
+        if any(getattr(one, "rich_help_panel", None) == PANEL for one in made.params):
+            from codedfl.cli.settings import kept_off_the_line
+
+            return kept_off_the_line(made)
+        return made
 
 
 class Group(TyperGroup):
