@@ -12,15 +12,9 @@ from codedfl.cli import options
 from codedfl.cli.key import State, own_key
 from codedfl.cli.screen import Screen
 from codedfl.cli.sections import show_sections
-from codedfl.contract.approval import approve
-from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.policy import Policy, load_policy
-from codedfl.contract.roster import load_roster
 from codedfl.contract.toml_file import load_study
-from codedfl.contract.words import printable
-from codedfl.data.tables import read_file
+from codedfl.on_demand import loading
 from codedfl.private_files import default_state_dir
-from codedfl.statistics.statistic import words_of
 
 
 def approve_study(
@@ -43,6 +37,15 @@ def approve_study(
     Example: `codedfl site approve study.toml --table my.csv --name site-1 --roster roster.toml --who "Dr. Example"`
     """
     screen, loaded = Screen(), load_study(study)
+    with loading():  # what judges it, once there is something to judge
+        from codedfl.contract.approval import approve
+        from codedfl.contract.device_folder import DeviceFolder
+        from codedfl.contract.policy import Policy, load_policy
+        from codedfl.contract.roster import load_roster
+        from codedfl.contract.words import printable
+        from codedfl.data.tables import read_file
+        from codedfl.statistics.statistic import words_of
+
     approval = approve(
         loaded,
         load_roster(roster),
@@ -77,5 +80,8 @@ def withdraw_approval(
 
     Example: `codedfl site withdraw 1a2b3c --name site-1`
     """
+    from codedfl.contract.device_folder import DeviceFolder
+    from codedfl.contract.words import printable
+
     gone = DeviceFolder.of(state or default_state_dir(), name).withdraw(digest)
     Screen().sentence(f"{printable(gone.name)}, edition {gone.edition}, is not approved any more; its rows are free")

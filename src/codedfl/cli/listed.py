@@ -12,7 +12,8 @@ import click
 import typer
 from typer.core import TyperGroup
 
-from codedfl.cli.option_groups import PANEL, command
+from codedfl.cli.option_groups import command
+from codedfl.cli.panels import PANEL
 from codedfl.on_demand import loading
 
 SETTINGS = {"help_option_names": ["-h", "--help"]}

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, get_type_hints
 
-PANEL, SET = "Settings", "settings"
-"""What marks an option as a setting (``settings``, which is loaded for a command that has any), and who takes them."""
+from codedfl.cli.panels import PANEL, SET
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:

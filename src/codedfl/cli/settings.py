@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import click
 import typer
 
-from codedfl.cli.option_groups import PANEL
+from codedfl.cli.panels import PANEL
 from codedfl.errors import InvalidInput
 
 HELP = "help"
