@@ -30,7 +30,7 @@ NOT_OURS_TO_RUN = (
 )
 MOST_MEGABYTES = 75
 MOST_TIMES_AS_LONG = 1.3
-TIMED = 9  # starts of each kind, of which the fastest counts
+TIMED = 9  # starts of each kind at least, of which the fastest counts; on a busy machine up to three times as many
 
 TELL = """
 def tell():
@@ -152,12 +152,19 @@ def test_a_node_of_flower_loads_its_own_side_only(approved: LocalStudy, bytecode
 def test_a_device_starts_nearly_as_fast_as_what_it_is_made_of(
     command: Callable[[LocalStudy, dict[str, str]], dict[str, Any]], approved: LocalStudy, bytecode: dict[str, str]
 ):
-    """By the clock, the fastest of several starts in turns: whatever else a machine does only makes one longer."""
+    """By the clock, the fastest of several starts in turns: whatever else a machine does only makes one longer.
+
+    So both are started until each had a quiet moment; a start that is too long is so at every moment.
+    """
     theirs = third_party(command(approved, bytecode)["modules"])  # and writes the bytecode
     assert set(theirs) <= {*started(THIRD_PARTY, bytecode, *theirs)["modules"]}
-    pairs = [(command(approved, bytecode), started(THIRD_PARTY, bytecode, *theirs)) for _ in range(TIMED)]
-    ours, without_ours = (min(one[place]["seconds"] for one in pairs) for place in (0, 1))
-    assert ours <= MOST_TIMES_AS_LONG * without_ours
+    ours, without_ours = list[float](), list[float]()
+    for turn in range(3 * TIMED):
+        ours.append(command(approved, bytecode)["seconds"])
+        without_ours.append(started(THIRD_PARTY, bytecode, *theirs)["seconds"])
+        if turn >= TIMED - 1 and min(ours) <= MOST_TIMES_AS_LONG * min(without_ours):
+            break
+    assert min(ours) <= MOST_TIMES_AS_LONG * min(without_ours)
 
 
 def test_the_listing_sees_what_a_simulation_loads(bytecode: dict[str, str]):

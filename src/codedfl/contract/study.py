@@ -21,15 +21,15 @@ from codedfl.data.columns import CategoryColumn, Columns, DerivedColumn, NumberC
 from codedfl.data.derived import Factor, interval, product
 from codedfl.data.features import FEATURE_MAPS, FeatureChoice, FeatureMap, Principal, choose_features, own_keys
 from codedfl.data.preprocessing import Preprocessing
-from codedfl.data.recipe import Recipe
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
-from codedfl.exact.scales import HEADROOM, Bounds, Scales
 from codedfl.privacy.budget import Budget
 from codedfl.typing import Floats, Integers, JsonObject, Rows
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # with the first recipe: reading a study needs none
     from codedfl.data.model import TrainedModel
+    from codedfl.data.recipe import Recipe
+    from codedfl.exact.scales import Bounds, Scales
 
 __all__ = ["GCV", "ClassTarget", "NumberTarget", "Study", "StudyColumn", "StudyModel", "SubModel"]
 
@@ -307,6 +307,8 @@ class Study:
 
     def _check_room(self) -> None:
         """Sums of products of integers must fit, with the sums' headroom."""
+        from codedfl.exact.scales import HEADROOM
+
         limits = np.array(self.gram_limits)
         largest = int(limits.max())
         if HEADROOM * self.max_rows * largest**2 > 1 << _MOST_BITS:
@@ -581,6 +583,8 @@ class Study:
 
         principal: components of the scaled columns over all devices, if the study needs their covariance.
         """
+        from codedfl.data.recipe import Recipe
+
         if self.needs_covariance and principal is None:
             raise InvalidInput("principal must be given for this study, got None")
         preprocessing = self.preprocessing()
@@ -641,6 +645,8 @@ class Study:
         A column whose range is many times its deviation takes 64 bits, or updates would be rounded away; one whose
         range is thousands of times that is refused. ``number_bits`` is the author's own choice.
         """
+        from codedfl.exact.scales import Scales
+
         bounds, refusal = self.bounds(recipe), None
         for bits in (self.number_bits,) if self.number_bits else (48, 64):
             plain = Scales.on(1 << bits, bounds, recipe.n_features, n_owners)
