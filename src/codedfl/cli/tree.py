@@ -25,6 +25,10 @@ TREE = (
             "study:show",
             "Say in plain words and numbers what leaves a machine, who sees what, and what is not protected.",
         ),
+        kit=(
+            "study_kit:make_kits",
+            "Make one file for each site, of public parts: study, roster, broker, certificate.",
+        ),
         rehearse=("study_rehearsal:rehearse_study", "Run a study on tables of this machine, as a dry run."),
         report=(
             "study_report:report_study",
@@ -55,8 +59,11 @@ TREE = (
     ),
     _group(
         "site",
-        "On the machine of whoever has rows: key, approval, taking part, ledger.",
-        key=("key:show_key", "Print a device's name and its public key, which is no secret."),
+        "On the machine of whoever has rows: keys, approval, taking part, ledger.",
+        enrol=(
+            "enrol:enrol_site",
+            "Make this device's keys, which stay here, and write the request that its coordinator needs.",
+        ),
         encode=(
             "encode:encode_items",
             "Encode pictures or texts once, into a table that a study with a [matrix] section takes.",
@@ -81,8 +88,8 @@ TREE = (
     ),
     _group(
         "server",
-        "On the machine that conducts a study: its key, the run, a page to watch it.",
-        key=("key:show_server_key", "Print the line of a study that names the server of this machine."),
+        "On the machine that conducts a study: its keys, the run, a page to watch it.",
+        enrol=("enrol:enrol_server", "Make the server's keys, which stay here, and write its request."),
         run=(
             "serve:serve_study",
             "Conduct a study: ask its devices for the sums that its analyses need, and write model and results.",
@@ -95,9 +102,8 @@ TREE = (
     _group(
         "broker",
         "Set up and start a message broker of one's own.",
-        new=("broker:new", "Write a broker's folder: TLS, a certificate for each party, access lists, limits."),
-        add=("broker:add", "Make a certificate for another device."),
-        renew=("broker:renew", "Make a new certificate in time."),
+        new=("broker:new", "Write a broker's folder: its authority and certificate, access lists, limits."),
+        renew=("broker:renew", "Make the broker a new certificate in time."),
         revoke=("broker:revoke", "Refuse a device's certificate from now on, for example because it was lost."),
         start=(
             "broker:start",
