@@ -247,7 +247,7 @@ def _column(
 ) -> DescribedNumber | DescribedLevels | None:
     """``final``: what the census has left of it. few: columns of which a few values are missing."""
     if isinstance(one.column, CategoryColumn):
-        return _levels(one.column, final and final.column, counts)
+        return _levels(one.column, None if final is None else final.column, counts)
     if sums is None or final is None:  # it varies in too few people
         return None
     name, gaps = one.column.name, counts.columns[one.column.name][0]

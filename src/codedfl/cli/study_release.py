@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from codedfl.analyses.driving import read_total
+from codedfl.analyses.driving import TOTAL_FILE, read_total
 from codedfl.analyses.linear import LinearTotal
 from codedfl.cli import options
 from codedfl.cli.screen import Screen
@@ -18,7 +18,7 @@ from codedfl.contract.toml_file import load_study
 from codedfl.errors import InvalidInput
 from codedfl.private_files import make_private_folder, write_private
 from codedfl.report.release import FewPairs, as_json, record, released
-from codedfl.report.study_files import COEFFICIENTS_FILE, RESULT_FILE, TOTAL_FILE, coefficients_csv, write_report
+from codedfl.report.study_files import COEFFICIENTS_FILE, RESULT_FILE, coefficients_csv, write_report
 
 RECORD_FILE, WITHHELD_FILE = "ro-crate-metadata.json", "withheld.txt"
 _RULE = "FOLDER must hold the result.json of this study that codedfl server run or study rehearse wrote"

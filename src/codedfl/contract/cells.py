@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +66,7 @@ class StudyCells:
     def families(self) -> tuple[Family, ...]:
         study = self.study
         found = [Family("rows", study.name, 1)]
-        found += [Family("level", name, len(one.column.levels)) for name, one in self._categories]
+        found += [Family("level", name, len(column.levels)) for name, column in self._categories]
         found += [Family("interval", name, len(marks) + 1) for name, marks in self._marks.items()]
         for name, one in self._numbers:
             found.append(Family("missing", name, 2))
@@ -87,7 +88,7 @@ class StudyCells:
         if study.held_out:
             found.append(Family("rows", study.name, 1, held_out=True))
             if study.holds_out_gram:
-                found += [Family("level", n, len(one.column.levels), held_out=True) for n, one in self._categories]
+                found += [Family("level", name, len(column.levels), held_out=True) for name, column in self._categories]
         return tuple(found)
 
     @property
@@ -110,7 +111,7 @@ class StudyCells:
             found.append(np.bincount(places[places != NOWHERE], minlength=one.count))
         return np.concatenate(found).astype(np.int64)
 
-    def split(self, values: NDArray[np.int64]) -> Iterator[tuple[Family, Integers]]:
+    def split(self, values: NDArray[Any]) -> Iterator[tuple[Family, NDArray[Any]]]:
         """What is known of all cells, family by family."""
         start = 0
         for one in self.families:
@@ -129,9 +130,9 @@ class StudyCells:
         return frozenset(used | summed)
 
     @cached_property
-    def _categories(self) -> tuple[tuple[str, StudyColumn], ...]:
-        columns = ((one.column.name, one) for one in self.study.columns if isinstance(one.column, CategoryColumn))
-        return tuple((name, one) for name, one in columns if name in self._told)
+    def _categories(self) -> tuple[tuple[str, CategoryColumn], ...]:
+        columns = (one.column for one in self.study.columns if isinstance(one.column, CategoryColumn))
+        return tuple((one.name, one) for one in columns if one.name in self._told)
 
     @cached_property
     def _numbers(self) -> tuple[tuple[str, StudyColumn], ...]:
@@ -160,7 +161,7 @@ class StudyCells:
 
     @property
     def _clustered(self) -> list[StudyModel]:
-        return [one for one in self.study.models if "clusters" in one.counted and getattr(one, "cluster", "")]
+        return [one for one in self.study.models if "clusters" in one.counted and getattr(one, "cluster", None)]
 
     def _varies(self, name: str, rows: Snapshot) -> bool:
         """Whether a column, or the target, has two values among these rows; a missing one is no value."""

@@ -312,8 +312,8 @@ def _times(study: Study, merged: Study, passes: NDArray[np.bool_], having: Integ
     """
     grid, kept = study.time_grid, merged.time_grid
     width = len(kept) + 1
-    failing = ~passes.reshape(-1, width).all(axis=0)
-    somebody = (having.reshape(-1, width) > 0).any(axis=0)
+    failing = np.asarray(~passes.reshape(-1, width).all(axis=0))
+    somebody = np.asarray((having.reshape(-1, width) > 0).any(axis=0))
     gone: set[int] = set()
     place = 0
     while place < width:

@@ -107,8 +107,7 @@ def released(result: Unchecked, few: FewPairs) -> tuple[Unchecked, tuple[Withhel
         models.append(kept)
         withheld += gone
     own, gone = _model({"name": "", **{key: one for key, one in result.items() if key != "models"}}, few, k)
-    own.pop("name")
-    made = {**own, "models": models}
+    made = {**{key: one for key, one in own.items() if key != "name"}, "models": models}
     withheld += gone
     return made, tuple(withheld)
 

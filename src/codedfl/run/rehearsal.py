@@ -116,7 +116,11 @@ class Rehearsed:
         refusals = {}
 
         def asked(name: str) -> Callable[[Finding], str]:
-            return lambda finding: self.findings.setdefault(name, []).append(finding) or "a rehearsal"
+            def ask(finding: Finding) -> str:
+                self.findings.setdefault(name, []).append(finding)
+                return "a rehearsal"
+
+            return ask
 
         with TemporaryDirectory() as folder:
             for name, table in tables.items():

@@ -70,8 +70,8 @@ class Robust(Statistic):
         if len(triangle):
             self._inverse[np.triu_indices(self._d)] = triangle
             self._inverse += np.triu(self._inverse, 1).T
-            least, *_, most = [0.0, *np.linalg.eigvalsh(self._inverse).tolist()]
-            if least < -1e-9 * max(1.0, most):
+            squares = np.linalg.eigvalsh(self._inverse)
+            if squares[0] < -1e-9 * max(1.0, float(squares[-1])):
                 raise InvalidInput(f"the matrix in a point of {self.name} must be positive semi-definite, got another")
         # Invariant: no step between two people, of whom one has no residual and all others have the largest.
         refuse_beyond(self.study, self._robust, self._beta, MOST_PREDICTION)
