@@ -61,6 +61,11 @@ def merged_study(study: Study, merged: Merged) -> Study:
     )
 
 
+def left_columns(study: Study, merged: Merged) -> bool:
+    """Whether a column is left; without one there is no study."""
+    return not merged or any(one is not None for one, _ in _merges(study, merged))
+
+
 def recoded(study: Study, codes: Integers, merged: Merged) -> Integers:
     """Codes of this study as the merged one has them."""
     if not merged:
