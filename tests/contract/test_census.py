@@ -13,6 +13,7 @@ from clinics import STUDY
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codedfl.analyses.cells import CellCounts
 from codedfl.contract.cells import StudyCells, size_marks
 from codedfl.contract.census import (
     MOST_ROUNDS,
@@ -331,6 +332,20 @@ def test_where_no_column_is_left_the_study_is_refused_in_words():
         "a column must be left in which at least 5 people have each value that is told apart, got none: ask more"
         " devices to join, or join levels"
     )
+
+
+def test_clipped_values_stay_with_their_columns_where_one_before_them_is_gone():
+    tables = clinics([40, 40, 40, 40], 0, 1.0)
+    for one in tables:
+        one["ward"] = ["b", *["a"] * 39]  # too few differ: the column goes
+    tables[0]["age"][0] = tables[1]["age"][3] = 200
+    tables[2]["days"][5] = 99
+    snapshots = [take_snapshot(MERGING, as_raw_table(one), bytes(16)) for one in tables]
+    merged = census_of(MERGING, snapshots).merged
+    left = merged_study(MERGING, merged)
+    assert [one.column.name for one in left.columns] == ["age", "crp", "smokes"]
+    counts = CellCounts(left, total_of(MERGING, Ask("cells", merged), snapshots))
+    assert counts.clipped.values == {"age": 2, "days": 1} and counts.rows.rows == 160
 
 
 @settings(max_examples=60)

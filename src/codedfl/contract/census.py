@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.contract.cells import Family, StudyCells, size_marks
-from codedfl.contract.merging import Merged, held_out_place, left_columns, merged_study, times_place
+from codedfl.contract.merging import Merged, held_out_place, merged_study, places_left, times_place
 from codedfl.contract.study import Study, StudyColumn, factors_of
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
@@ -231,7 +231,7 @@ class Census:
             parts = [GroupCount.of(numbers, cells, size) for numbers, size in zip(one, sizes, strict=True)]
             self.last = Round(merged, parts, study.colluders)
             following = _merging(study, self.merged, self.last)
-            self._nothing_left = not left_columns(study, following)
+            self._nothing_left = not places_left(study, following)
             self.is_over = self._nothing_left or following == self.merged
             self.merged = self.merged if self._nothing_left else following
 

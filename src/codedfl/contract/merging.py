@@ -61,9 +61,11 @@ def merged_study(study: Study, merged: Merged) -> Study:
     )
 
 
-def left_columns(study: Study, merged: Merged) -> bool:
-    """Whether a column is left; without one there is no study."""
-    return not merged or any(one is not None for one, _ in _merges(study, merged))
+def places_left(study: Study, merged: Merged) -> list[int]:
+    """The places of the columns that are left; without any there is no study."""
+    if not merged:
+        return list(range(len(study.columns)))
+    return [place for place, (one, _) in enumerate(_merges(study, merged)) if one is not None]
 
 
 def recoded(study: Study, codes: Integers, merged: Merged) -> Integers:
