@@ -15,7 +15,7 @@ from typing import ClassVar, TypeVar
 import msgspec
 import numpy as np
 
-from codedfl.contract.merging import Merged, held_out_place, merged_study, recoded, times_place
+from codedfl.contract.merging import Merged, held_out_place, merged_study, places_left, recoded, times_place
 from codedfl.contract.models import COUNTED, NO_MODEL, StudyModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
@@ -331,7 +331,14 @@ def recoded_rows(study: Study, ask: Ask, rows: Snapshot) -> Snapshot:
     --------
     See ``codedfl.device.approved``, whose devices do so with their frozen rows.
     """
-    return replace(rows, codes=recoded(study, rows.codes, ask.merged)) if ask.merged else rows
+    if not ask.merged:
+        return rows
+    # Values that were clipped stay with their columns; those made of others have none.
+    counts = rows.clipped.columns
+    left = [place for place in places_left(study, ask.merged) if place < len(counts)]
+    return replace(
+        rows, codes=recoded(study, rows.codes, ask.merged), clipped=replace(rows.clipped, columns=counts[left])
+    )
 
 
 def _merged_of(found: Merged, study: Study) -> Merged:
