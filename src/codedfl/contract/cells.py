@@ -75,6 +75,8 @@ class StudyCells:
             found.append(Family("class", study.target.name, len(study.target.classes)))
         else:
             found.append(Family("target", study.target.name, 2 if study.target.grid.n_steps == 1 else 1))
+        if study.encoder is not None:  # whatever it was trained to tell apart, an output is judged as it is summed
+            found.append(Family("feature", study.name, study.feature_count))
         if "gram" in study.statistics:
             found += [Family("varies", name, 1) for name, _ in (*self._categories, *self._numbers)]
             found.append(Family("varies", study.target.name, 1))
@@ -102,6 +104,9 @@ class StudyCells:
         found = []
         for one in self.families:
             part = parts[one.held_out]
+            if one.kind == "feature":
+                found.append(self._differing(one, part))
+                continue
             if one.kind == "varies":
                 found.append(np.array([self.study.smallest_cell if self._varies(one.of, part) else 0]))
                 continue
@@ -162,6 +167,15 @@ class StudyCells:
     @property
     def _clustered(self) -> list[StudyModel]:
         return [one for one in self.study.models if "clusters" in one.counted and getattr(one, "cluster", None)]
+
+    def _differing(self, family: Family, rows: Snapshot) -> Integers:
+        """How many rows of each output of the encoder are not what most of this device's rows are, in sixteenths."""
+        if not len(rows):
+            return np.zeros(family.count, dtype=np.int64)
+        recipe = self.study.recipe()
+        outputs, _ = recipe.features(self.study.matrix(rows.codes))
+        parts = np.floor(8.0 * outputs / recipe.feature_map.bound).astype(np.int64)
+        return np.array([len(rows) - int(np.bincount(one - one.min()).max()) for one in parts.T], dtype=np.int64)
 
     def _varies(self, name: str, rows: Snapshot) -> bool:
         """Whether a column, or the target, has two values among these rows; a missing one is no value."""

@@ -383,6 +383,12 @@ def _refused(study: Study, last: Round) -> dict[str, str]:
                 f"class {names[0]!r} must have at least {k} people, whatever {study.colluders} owners invent, got"
                 " fewer: leave it out of the classes, or join it with another",
             )
+        if family.kind == "feature":
+            found.setdefault(
+                "",
+                f"outputs of the encoder must be the same in all rows or differ in at least {k} people, got"
+                f" {int((~passes).sum())} that pick out fewer: take another encoder",
+            )
         if family.kind == "interval":
             found.setdefault(
                 "",
