@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from codedfl.additions import additions, load_addition
+from codedfl.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+Kind = TypeVar("Kind")
 
 
 def names_on_demand(
@@ -39,6 +47,72 @@ def load_all(package: str, path: Sequence[str]) -> None:
     """Import every module of a package, each of which makes something known: a new file is found by being there."""
     for one in sorted(iter_modules(path), key=lambda found: found.name):
         import_module(f"{package}.{one.name}")
+
+
+class Register(MutableMapping[str, Kind]):
+    """What the files of a package make known, by name. A file is found by being there, and loaded when it is needed.
+
+    A name that is not known yet is looked for in the file of that name first, in all others after that, and among the
+    entry points of other packages last: so a process loads what it asks for and little else. Going through all names
+    loads all of them; an entry point that cannot be loaded is left out, and says why when its name is asked for.
+
+    Parameters
+    ----------
+    package : str
+        Whose files these are.
+    others : pair of str, optional
+        The group of the entry points, and what errors call one of them; without it no other package adds any.
+
+    >>> statistics = Register[type]("codedfl.statistics")
+    >>> "no-such-statistic" in statistics
+    False
+    """
+
+    def __init__(self, package: str, others: tuple[str, str] | None = None) -> None:
+        self._package, self._others = package, others
+        self.known: dict[str, Kind] = {}
+        """What was made known so far; no file is loaded for it."""
+
+    def __getitem__(self, name: str) -> Kind:
+        path = import_module(self._package).__path__ if name not in self.known else []
+        # The name may be anybody's text: it is compared with the names of files, and never made into a path.
+        if (file := name.replace("-", "_")) in {one.name for one in iter_modules(path)}:
+            import_module(f"{self._package}.{file}")
+        if name not in self.known:
+            load_all(self._package, path)
+        if name not in self.known:
+            self._load_entry(name)
+        return self.known[name]
+
+    def __setitem__(self, name: str, made: Kind) -> None:
+        self.known[name] = made
+
+    def __delitem__(self, name: str) -> None:
+        del self.known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        load_all(self._package, import_module(self._package).__path__)
+        for name in self._entries():
+            with suppress(InvalidInput):
+                self._load_entry(name)
+        return iter(sorted(self.known))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _entries(self) -> Mapping[str, EntryPoint]:
+        return {} if self._others is None else additions(self._others[0])
+
+    def _load_entry(self, name: str) -> None:
+        """Its module makes the name known, like one of our files."""
+        if self._others is None or name in self.known or name not in (entries := self._entries()):
+            return
+
+        def accept(found: object) -> None:
+            if name not in self.known:
+                raise InvalidInput(f"its module must make {name!r} known, got {found!r:.80} alone")
+
+        load_addition(entries[name], self._others[1], accept)
 
 
 @contextmanager

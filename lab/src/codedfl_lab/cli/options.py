@@ -12,7 +12,7 @@ import typer
 
 from codedfl.cli.options import Label, in_data, refuse_unread
 from codedfl.cli.settings import in_settings
-from codedfl.data.features import FEATURE_MAPS, is_chosen_by_name
+from codedfl.data.features import FEATURE_MAPS
 from codedfl.data.partition import PARTITIONS
 from codedfl.errors import InvalidInput
 from codedfl_lab.comparing import paper
@@ -134,7 +134,7 @@ class ModelOptions:
         in_model(
             metavar="NAME",
             help="rbf: random features of a Gaussian kernel; linear: the columns themselves; scattering: wavelet "
-            "scattering of pictures; or a map that another package adds, with parameters behind it (NAME:KEY=VALUE).",
+            "scattering of pictures; or a map that another package adds.",
         ),
     ] = "rbf"
     n_features: Annotated[
@@ -163,8 +163,9 @@ class ModelOptions:
     ] = None
 
     def __post_init__(self) -> None:
-        if not is_chosen_by_name(self.features):
-            raise InvalidInput(f"--features must be one of {', '.join(FEATURE_MAPS)}, got {self.features!r}")
+        if self.features not in FEATURE_MAPS or FEATURE_MAPS[self.features].required:
+            known = [name for name, one in FEATURE_MAPS.items() if not one.required]
+            raise InvalidInput(f"--features must be one of {', '.join(known)}, got {self.features!r}")
         if self.features == "linear":
             refuse_unread("--n-features", self.n_features, "--features linear, which takes the columns")
             refuse_unread("gamma", self.gamma, "--features linear, which has no kernel")

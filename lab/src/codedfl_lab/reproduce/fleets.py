@@ -38,7 +38,7 @@ from codedfl_lab.costs.times import Conditions, Draws, WorkShape, epoch_end_time
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.reproduce.beyond import low_frequency_problems
 from codedfl_lab.reproduce.reproduce import as_the_paper
-from codedfl_lab.reproduce.scope import Scope, software_versions
+from codedfl_lab.reproduce.scope import ClaimScope, software_versions
 from codedfl_lab.reproduce.sizes import CHUNK_BITS
 from codedfl_lab.schemes.coded_keys import CodedKeys
 from codedfl_lab.schemes.coded_padded import CodedPadded
@@ -164,7 +164,7 @@ Epochs = dict[tuple[Racer, str], int | None]
 """To the target in one seed, by racer and fleet; one for all fleets stands under each."""
 
 
-def reproduce_fleets(scope: Scope, progress: Progress | None = None) -> FleetsResults:
+def reproduce_fleets(scope: ClaimScope, progress: Progress | None = None) -> FleetsResults:
     """Run the study."""
     began = time.perf_counter()
     target = EXPERIMENTS[DATASET].headline_target if not scope.quick else 0.9
@@ -200,7 +200,7 @@ Shapes = dict[str, WorkShape]
 
 
 def _job(
-    scope: Scope, seed: int, fleets: dict[str, Fleet], target: float
+    scope: ClaimScope, seed: int, fleets: dict[str, Fleet], target: float
 ) -> Callable[[Progress], tuple[Epochs, Shapes]]:
     def run(progress: Progress) -> tuple[Epochs, Shapes]:
         experiment = EXPERIMENTS[DATASET]
