@@ -40,7 +40,7 @@ def make_plan(
     target: Annotated[
         float, typer.Option("--reach", help="Score to reach on test rows: accuracy, or R² of a number.")
     ] = 0.95,
-    sharing: options.Sharing = options.DEFAULT_SHARING,
+    sharing: options.Sharing = None,
     grouping: Annotated[
         str,
         in_settings(
@@ -105,7 +105,7 @@ def make_plan(
         problem = chosen.problem(seed, say)
     conditions = Conditions(
         chosen.fleet,
-        cast(SharingConvention, sharing),
+        cast(SharingConvention, sharing or options.usual_sharing(chosen.fleet)),
         chunk_bits=CHUNK_BITS if chunked else None,
         grouping=cast(Grouping, grouping),
     )

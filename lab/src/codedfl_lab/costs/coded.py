@@ -14,7 +14,7 @@ from functools import singledispatch
 
 import numpy as np
 
-from codedfl.typing import Floats
+from codedfl.typing import Floats, Seconds
 from codedfl_lab.costs.times import (
     Conditions,
     DeviceCosts,
@@ -137,6 +137,13 @@ def public_key_macs(scheme: CodedScheme, at: Conditions) -> tuple[float, float]:
     return before, signers * VERIFICATION_MACS + opened * EXCHANGE_MACS
 
 
+@singledispatch
+def uploads_there(_scheme: object, uploaded: Seconds) -> Seconds:
+    """(draws,) when there are enough of these uploads, (draws, D): all of them, unless a scheme begins with fewer."""
+    found: Seconds = uploaded.max(axis=1)
+    return found
+
+
 @sharing.register(CodedScheme)
 def coded_sharing(
     scheme: CodedScheme, shape: WorkShape, at: Conditions, draws: int, rng: np.random.Generator
@@ -163,7 +170,7 @@ def coded_sharing(
         seeds_up = seeds_up + at.times.compute_times(keys_before, draws, rng)
     expanded = seeds_up.max(axis=-1, keepdims=True) + empty(0, "down") + expanding
     agreeing = 2 * float(np.median(empty(0, "down") + empty(0, "up"))) if isinstance(scheme, RoleKeyed) else 0.0
-    begun = np.maximum(uploaded.max(axis=1), scheme.quorum(n_devices).time(expanded)) + agreeing
+    begun = np.maximum(uploads_there(scheme, uploaded), scheme.quorum(n_devices).time(expanded)) + agreeing
     return Sharing(begun, expanded + agreeing)
 
 

@@ -26,7 +26,6 @@ from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.fleet.clock import StragglerPolicy, TrainingClock
 from codedfl_lab.fleet.fleet import RATED_BITS, Fleet
 from codedfl_lab.fleet.latency import (
-    FleetLatency,
     LatencyModel,
     RoundTrip,
     RunLatency,
@@ -34,6 +33,7 @@ from codedfl_lab.fleet.latency import (
     epoch_arrivals,
     mean_arrivals,
 )
+from codedfl_lab.fleet.latency_models import latency_of
 from codedfl_lab.primes.fixed_point import FixedPoint
 from codedfl_lab.primes.ring import NARROW
 from codedfl_lab.schemes.descriptor import Scheme
@@ -132,7 +132,7 @@ class Conditions:
     @property
     def times(self) -> LatencyModel:
         """The model in force."""
-        return FleetLatency(self.fleet) if self.latency is None else self.latency
+        return latency_of(self.fleet) if self.latency is None else self.latency
 
     def in_order(self, order: NDArray[np.intp]) -> Conditions:
         """The same for a run whose position i is device ``order[i]``; schemes then speak of positions."""

@@ -170,7 +170,7 @@ def reproduce_beyond(scope: ClaimScope, progress: Progress | None = None) -> Res
         if name == "mnist":
             course = Course(name, size, DCT)
             pictures = _trained(
-                _low_frequencies(scope), scope, racers(course, size), settings, _part(progress, parts - 1, parts)
+                low_frequency_problems(scope), scope, racers(course, size), settings, _part(progress, parts - 1, parts)
             )
             timed[course] = time_course(course, pictures, settings)
     return Results(
@@ -216,7 +216,7 @@ def _part(progress: Progress | None, index: int, count: int) -> Progress | None:
     return lambda what, fraction: progress(what, (index + fraction) / count)
 
 
-def _low_frequencies(scope: ClaimScope) -> Callable[[int], Problem]:
+def low_frequency_problems(scope: ClaimScope) -> Callable[[int], Problem]:
     """MNIST on random features of the low frequencies of its pictures, by the seed of these features."""
     experiment = EXPERIMENTS["mnist"]
     data, basis = scope.data(experiment), low_frequencies(28)
