@@ -18,7 +18,7 @@ from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.former import former_findings
 from codedfl.contract.judgement import Finding, judged
 from codedfl.contract.ledger import Approval, Ledger
-from codedfl.contract.models import GlmModel
+from codedfl.contract.models.glm import GlmModel
 from codedfl.contract.policy import Policy, policy_objection, shown_directions, spending_objection, study_rho
 from codedfl.contract.roster import Roster
 from codedfl.contract.seen import SeenRows, recognised, seen_rows

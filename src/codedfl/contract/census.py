@@ -320,8 +320,8 @@ def _times(study: Study, merged: Study, passes: NDArray[np.bool_], having: Integ
     """
     grid, kept = study.time_grid, merged.time_grid
     width = len(kept) + 1
-    failing = ~passes.reshape(-1, width).all(axis=0)
-    somebody = (having.reshape(-1, width) > 0).any(axis=0)
+    failing = np.asarray(~passes.reshape(-1, width).all(axis=0))
+    somebody = np.asarray((having.reshape(-1, width) > 0).any(axis=0))
     gone: set[int] = set()
     place = 0
     while place < width:
@@ -382,6 +382,12 @@ def _refused(study: Study, last: Round) -> dict[str, str]:
                 "",
                 f"class {names[0]!r} must have at least {k} people, whatever {study.colluders} owners invent, got"
                 " fewer: leave it out of the classes, or join it with another",
+            )
+        if family.kind == "feature":
+            found.setdefault(
+                "",
+                f"outputs of the encoder must be the same in all rows or differ in at least {k} people, got"
+                f" {int((~passes).sum())} that pick out fewer: take another encoder",
             )
         if family.kind == "interval":
             found.setdefault(

@@ -38,7 +38,14 @@ _KEYS = ("coefficient", "standard_error", "statistic", "p", "low", "high", "rati
 _MODELLED = "class_modelled"
 
 
-def write_results(
+MARK_FILE = "NOT-FOR-PUBLICATION.txt"
+_MARK = (
+    "This folder is the server's own. It has exact sums, and numbers in all digits, from which counts of few people can"
+    "\nbe worked out. What may be published is made by: codedfl study release\n"
+)
+
+
+def write_numbers(
     folder: Path,
     study: Study,
     findings: StudyFindings,
@@ -46,8 +53,8 @@ def write_results(
     invited: Iterable[str] = (),
     *,
     rehearsal: bool = False,
-) -> Path:
-    """Write all of it into a folder, readable for its owner alone; returns the page.
+) -> Unchecked:
+    """Write what was found into a folder, readable for its owner alone; returns what result.json has.
 
     owners: whose rows are in which total. invited: the owners on the roster, of whom some may be in none.
     rehearsal: whether all devices were in this process, so that no sentence says otherwise.
@@ -59,6 +66,7 @@ def write_results(
             model.save(folder / f"model-{place}.safetensors")
     result = result_json(study, findings, owners, invited, rehearsal=rehearsal)
     files = {
+        MARK_FILE: _MARK,
         RESULT_FILE: json.dumps(result, indent=1, allow_nan=False) + "\n",
         SUMMARY_FILE: summary_text(study, findings),
         COEFFICIENTS_FILE: coefficients_csv(result),
@@ -71,7 +79,20 @@ def write_results(
         files[TOTAL_FILE] = json.dumps(total_json(study, findings, owners.get("gram", ()))) + "\n"
     for name, text in files.items():
         write_private(folder / name, [text.encode()])
-    return write_report(folder, result)
+    return result
+
+
+def write_results(
+    folder: Path,
+    study: Study,
+    findings: StudyFindings,
+    owners: Mapping[str, Sequence[str]],
+    invited: Iterable[str] = (),
+    *,
+    rehearsal: bool = False,
+) -> Path:
+    """``write_numbers`` and ``write_report``: all of it; returns the page."""
+    return write_report(folder, write_numbers(folder, study, findings, owners, invited, rehearsal=rehearsal))
 
 
 def write_report(folder: Path, result: Unchecked) -> Path:

@@ -21,6 +21,7 @@ from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput, MessageRefused
+from codedfl.on_demand import Register
 from codedfl.sum.layout import Layout, Words
 from codedfl.typing import Floats, Wholes
 
@@ -127,7 +128,7 @@ class Statistic(ABC):
 TELLS = frozenset({"rows", "columns", "classes", "features", "combinations", "times", "clusters", "points"})
 """What sums can tell apart: levels and values of columns, combinations of several, intervals of times, clusters, what
 an argument of the server's choice divides."""
-STATISTICS: dict[str, type[Statistic]] = {}
+STATISTICS = Register[type[Statistic]]("codedfl.statistics")
 
 _Kind = TypeVar("_Kind", bound=type[Statistic])
 
@@ -142,7 +143,7 @@ def register_statistic(statistic: _Kind) -> _Kind:
     >>> STATISTICS["cells"] is Cells
     True
     """
-    if statistic.name in STATISTICS:
+    if statistic.name in STATISTICS.known:
         raise InvalidInput(f"the name of a statistic must be new, got {statistic.name!r} again")
     STATISTICS[statistic.name] = statistic
     return statistic
