@@ -41,7 +41,7 @@ def test_a_reader_gets_from_a_network_to_a_model(tmp_path: Path):
         session = onnxruntime.InferenceSession(folder / "animals.onnx")
         assert session.get_inputs()[0].shape[1] == 28
         tables = [np.load(folder / "tables" / f"{site}.npz") for site in SITES]
-        assert sum(len(one["X"]) for one in tables) == len(load_digits(n_class=2).target)
+        assert sum(len(one["X"]) for one in tables) == 4 * len(load_digits(n_class=2).target)
         assert len((folder / "predictions.csv").read_text().splitlines()) == 1 + len(tables[0]["X"])
 
 
@@ -51,9 +51,10 @@ def typed() -> list[Block]:
 
 
 def photos(folder: Path) -> None:
-    """Zeros and ones as cats and dogs, and a damaged one."""
+    """Zeros and ones, each in four places, as cats and dogs, and a damaged one."""
     data = load_digits(n_class=2)
-    for place, (picture, label) in enumerate(zip(data.images, data.target, strict=True)):
+    moved = np.concatenate([np.pad(data.images, ((0, 0), (i, 2 - i), (j, 2 - j))) for i, j in np.ndindex(2, 2)])
+    for place, (picture, label) in enumerate(zip(moved, np.tile(data.target, 4), strict=True)):
         path = folder / "photos" / SITES[place % 4] / ("cat", "dog")[label] / f"{place}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray((picture * 15).astype(np.uint8)).save(path)

@@ -274,10 +274,10 @@ def test_of_each_kind_the_fewest_features_that_reach_the_target_come_last(monkey
     made_up = Dataset("squares", *squares(1500, 0), *squares(300, 1), "classification", public_range=(0.0, 1.0))
     monkeypatch.setattr(Scope, "data", lambda *_: made_up)
     asked: list[str] = []
-    widths = {PAPERS: (4, 400, 500), LOW: (4,), EDGES: (2, 120)}
+    widths = {PAPERS: (1, 400, 500), LOW: (1,), EDGES: (1, 120)}
     rows = kernel_rows(Scope(seeds=range(2)), 5, Parts(), lambda what, _: asked.append(what), widths)
     here = [(row.kind, row.width, row.reaches) for row in rows[: len(rows) // 2]]
-    assert here == [(PAPERS, 4, False), (PAPERS, 400, True), (LOW, 4, False), (EDGES, 2, False), (EDGES, 120, True)]
+    assert here == [(PAPERS, 1, False), (PAPERS, 400, True), (LOW, 1, False), (EDGES, 1, False), (EDGES, 120, True)]
     assert len(asked) == len(rows) and not any("500" in one for one in asked)
     last = rows[-1]
     assert last.accuracy > 0.9 and len(last.accuracies) == 2 and last.up == 4 * 131 * 132 / 2
