@@ -30,7 +30,7 @@ def reached_lines(found: dict[str, Any]) -> Iterator[str]:
     for devices in _sizes(found):
         for method in GRADIENT:
             rows = [row for row in found["rows"] if (row["method"], row["devices"]) == (method, devices)]
-            yield _line(method, str(devices), *map(_share, rows))
+            yield _line(f"{method}, {rows[0]['rounds']} rounds", str(devices), *map(_share, rows))
 
 
 def cost_lines(found: dict[str, Any]) -> Iterator[str]:
@@ -56,6 +56,12 @@ def lead_lines(found: dict[str, Any], ours: str = "ours") -> Iterator[str]:
             yield _line(split, str(devices), *(", ".join(map(_lead, ones)) for ones in (*leads, ends)), passed)
 
 
+def head_lines(found: dict[str, Any]) -> Iterator[str]:
+    """Every head of the first seed: on held-out rows, which choose, and on test rows."""
+    for name, weight, judged, tested in found["heads"]:
+        yield _line(name, f"{weight:.3g}", f"{100 * judged:.2f}", f"{100 * tested:.2f}")
+
+
 def kernel_lines(found: dict[str, Any]) -> Iterator[str]:
     """The paper's data sets: the fewest random features of each kind that reach its target."""
     rows = {(row["dataset"], row["kind"]): row for row in found["kernels"]}  # the last of each kind stays
@@ -67,7 +73,11 @@ def kernel_lines(found: dict[str, Any]) -> Iterator[str]:
 def pages_lines(pictures: dict[str, Any], texts: dict[str, Any]) -> list[str]:
     """All lines of the page that are figures of a run."""
     return [
-        *(line for lines in (reached_lines, cost_lines, lead_lines, kernel_lines) for line in lines(pictures)),
+        *(
+            line
+            for lines in (reached_lines, cost_lines, lead_lines, head_lines, kernel_lines)
+            for line in lines(pictures)
+        ),
         *reached_lines(texts),
         *lead_lines(texts),
     ]

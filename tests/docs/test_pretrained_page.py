@@ -18,7 +18,7 @@ from codedfl.data.encoders import load_encoder
 from codedfl_lab.encoders import export_encoder
 
 PAGE, NEEDS = "pretrained.md", "needs a pretrained network"
-ENCODER, OTHER = "efficientnet-lite0-layers-704", "oriented-gradients-40"
+ENCODER, OTHER = "efficientnet-lite0-layers", "oriented-gradients-40"
 SITES = ("north", "east", "south", "west")
 
 
@@ -65,7 +65,7 @@ def adapted(text: str, folder: Path) -> str:
     encoder = load_encoder(folder / "encoders" / f"{OTHER}.toml")
     for old, new in (
         (ENCODER, OTHER),
-        ("columns = 704", f"columns = {encoder.width}"),
+        ("columns = 1024", f"columns = {encoder.width}"),
         ("range = [-4, 4]", f"range = [{encoder.low}, {encoder.high}]"),
         ("step = 0.0625", f"step = {encoder.step}"),
     ):

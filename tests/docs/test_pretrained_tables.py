@@ -33,7 +33,9 @@ def made_up() -> dict[str, Any]:
         KernelRow("mnist", "low", 200, 0.94, (0.94, 0.942), 0.95, 9e4, 0.5, 20.0),
         KernelRow("mnist", "low", 300, 0.96, (0.955, 0.957), 0.95, 2e5, 1.25, 40.0),
     )
-    results = FrozenResults(rows, (2, 2), (), (), "cifar-10", ("a",), 8, 90, 10, 2, "", 1.0, {}, kernels)
+    results = FrozenResults(
+        rows, (2, 2), (("lda", 0.03, 0.91, 0.9),), (), "cifar-10", ("a",), 8, 90, 10, 2, "", 1.0, {}, kernels
+    )
     found: dict[str, Any] = json.loads(results.json_bytes())
     return found
 
@@ -42,11 +44,12 @@ def test_a_figure_that_is_not_the_runs_is_found(made_up: dict[str, Any]) -> None
     lines = pages_lines(made_up, made_up)
     page = "\n".join(lines)
     assert "| ours | any | 90.60 ± 1.27 | 90.60 ± 1.27 |" in lines
-    assert "| Scaffold | 25 | 90.60 ± 1.27 | 90.60 ± 1.27 |" in lines
+    assert "| Scaffold, 45 rounds | 25 | 90.60 ± 1.27 | 90.60 ± 1.27 |" in lines
     assert "| ours | 25 | 45 | 1.0 | 2.0 | 12 | 846 | the total, exact |" in lines
     three = ["+1.23, +1.23, +1.23", "+1.23, +1.23, +1.23", "-0.45, -0.45, -0.45", "-0.45, -0.45, -0.45", "7, 7, 7"]
     assert f"| Dirichlet 0.1 | 25 | {' | '.join(three)} |" in lines
     assert "| mnist | low | 300 | 95.60 ± 1.27 | 0.20 | 95 %: 1.2 s, with X'X 40 s |" in lines
+    assert "| lda | 0.03 | 91.00 | 90.00 |" in lines
     assert missing(made_up, made_up, page) == []
     (wrong,) = missing(made_up, made_up, page.replace("| 45 | 1.0 | 2.0 | 12 | 846 | the total, exact |", "|", 1))
     assert wrong.startswith("| ours | 25 |")

@@ -8,7 +8,7 @@ directions of its edges: they are public, and follow from no rows.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -20,7 +20,7 @@ from codedfl.data.encoders import Items, encode, load_encoder
 from codedfl.data.features.feature_map import FeatureMap
 from codedfl.data.features.principal import PrincipalFourierFeatures, low_frequencies
 from codedfl.data.features.random_fourier import RandomFourierFeatures
-from codedfl.typing import Progress, Singles
+from codedfl.typing import Progress, Rows, Singles
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.fleet.fleet import Fleet
@@ -37,11 +37,11 @@ _SIDE = 28
 _SEEDS = 3  # at most: draws of features differ less than the widths do
 _CODES = 90  # on either side of zero: sums of 60 000 products stay below 2^32
 
-Transformed = Callable[[Singles], Singles]
+Transformed = Callable[[Rows], Singles]
 
 
 def kernel_rows(
-    scope: Scope, draws: int, parts: Parts, say: Progress, widths: dict[str, Sequence[int]] | None = None
+    scope: Scope, draws: int, parts: Parts, say: Progress, widths: Mapping[str, Sequence[int]] | None = None
 ) -> tuple[KernelRow, ...]:
     """Of each data set and kind of features, one row for each number of them up to the first that reaches the target.
 
@@ -114,7 +114,7 @@ def _edges(width: int, seed: int) -> tuple[Transformed, float, float]:
         encoder = load_encoder(made(width, seed).write(Path(folder)))
         encoder.run([encoder.prepared(np.zeros((_SIDE, _SIDE), dtype=np.uint8))])  # reads its file
 
-    def transformed(X: Singles) -> Singles:
+    def transformed(X: Rows) -> Singles:
         pictures = np.rint(255 * X).astype(np.uint8).reshape(-1, _SIDE, _SIDE)
         return encode(encoder, Items(pictures, [f"picture {place}" for place in range(len(X))])).values
 
