@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -13,10 +14,11 @@ from codedfl.data.dataset import Dataset
 from codedfl.data.tables import as_raw_table
 from codedfl_lab.baselines.gradient_heads import GradientHead, softmax_gradient, trained
 from codedfl_lab.report.frozen_page import at_equal_cells, frozen_cells, kernel_cells, verdicts, write_frozen_report
-from codedfl_lab.reproduce import frozen_data
+from codedfl_lab.reproduce import frozen_data, frozen_rivals
 from codedfl_lab.reproduce.frozen import reproduce_frozen
 from codedfl_lab.reproduce.frozen_kernels import EDGES, LOW, PAPERS, kernel_rows
 from codedfl_lab.reproduce.frozen_results import FrozenResults, Lead, Sizes
+from codedfl_lab.reproduce.frozen_rivals import Standardised
 from codedfl_lab.reproduce.frozen_rows import SPLITS, Embedded, held_out_rows, split_rows
 from codedfl_lab.reproduce.frozen_sums import class_sums, closed_forms, integer_sum, same_sum
 from codedfl_lab.reproduce.parts import Parts
@@ -146,6 +148,30 @@ def test_heads_that_are_trained_together_are_those_that_are_trained_alone():
     together = list(islice(trained(heads, DATA.X, hot, parts, 0), 4))
     for place, head in enumerate(heads):
         np.testing.assert_allclose([one[place] for one in together], models(head, parts, 4), atol=1e-5)
+
+
+def test_rates_are_tried_until_the_best_is_not_at_an_edge(monkeypatch: pytest.MonkeyPatch):
+    asked: list[list[float]] = []
+
+    def never(heads: list[GradientHead], *_: object) -> Iterator[list[GradientHead]]:
+        asked.append(sorted(one.rate for one in heads if one.name == "Scaffold"))
+        while True:
+            yield heads
+
+    def nearest_to_two(_X: object, _y: object, heads: list[GradientHead]) -> list[float]:
+        return [1 / (1 + abs(np.log(one.rate / 2))) for one in heads]
+
+    monkeypatch.setattr(frozen_rivals, "trained", never)
+    monkeypatch.setattr(frozen_rivals, "accuracy", nearest_to_two)
+    found = frozen_rivals.tuned(DATA, Standardised.of(DATA), "sorted", 5, TINY)
+    assert asked == [
+        [0.01, 0.1],
+        [pytest.approx(0.3)],
+        [pytest.approx(0.9)],
+        [pytest.approx(2.7)],
+        [pytest.approx(8.1)],
+    ]
+    assert [one["rate"] for one in found] == [pytest.approx(2.7)] * 3
 
 
 # -- the whole

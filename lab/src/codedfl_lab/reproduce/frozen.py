@@ -23,7 +23,7 @@ from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.reproduce.frozen_results import AtEqual, FrozenResults, FrozenRow, Lead, Sizes
 from codedfl_lab.reproduce.frozen_rivals import Standardised, curves, parts_of, tuned
 from codedfl_lab.reproduce.frozen_rows import SPLITS, Embedded
-from codedfl_lab.reproduce.frozen_sums import CLEAR, Closed, closed_forms, pooled, same_sum
+from codedfl_lab.reproduce.frozen_sums import CLEAR, CLIP_NORM, EPSILONS, HONEST, Closed, closed_forms, pooled, same_sum
 from codedfl_lab.reproduce.frozen_times import COLLUDERS, FLOAT_BITS, WORD_BITS, Times
 from codedfl_lab.reproduce.parts import Parts
 from codedfl_lab.reproduce.scope import software_versions
@@ -91,7 +91,8 @@ class _Study:
         sizes, places = self.sizes, [(split, devices) for split in SPLITS for devices in self.sizes.devices]
         for seed in range(sizes.seeds):
             self._say(f"closed forms, seed {seed}", 0.1 * seed / sizes.seeds)
-            found = self.parts.get(f"closed forms, seed {seed}", partial(closed_forms, self.data, seed))
+            made = partial(closed_forms, self.data, seed)
+            found = self.parts.get(f"closed forms, seed {seed}", made, repr((EPSILONS, HONEST, CLIP_NORM)))
             self.closed.append(Closed(*found))
             for one in self.narrower:
                 name = f"closed forms, {one.X.shape[1]} numbers, seed {seed}"

@@ -25,8 +25,8 @@ class Sizes:
     rounds: int = 45
     devices: tuple[int, ...] = DEVICES
     gradient_seeds: int | None = None
-    rates: tuple[float, ...] = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-    pulls: tuple[float, ...] = (0.001, 0.01)
+    rates: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0)
+    pulls: tuple[float, ...] = (0.01,)
     draws: int = 100
 
     @property
