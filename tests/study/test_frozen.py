@@ -137,6 +137,22 @@ def test_scaffold_corrects_the_drift_of_sorted_rows():
     assert away[True] < away[False]
 
 
+def test_devices_of_one_batch_step_together_as_they_do_one_by_one():
+    parts, hot, rate = [np.arange(30), np.arange(30, 80), np.arange(80, 90)], np.eye(3)[DATA.y], 0.1
+    theta, mean, variates = np.zeros((8, 3)), np.zeros((8, 3)), np.zeros((3, 8, 3))
+    for found in models(GradientHead("Scaffold", rate, control=True), parts, 4):
+        total, changed = np.zeros_like(theta), np.zeros_like(mean)
+        for place, part in enumerate(parts):
+            gradient = softmax_gradient(DATA.X[part], hot[part].astype(np.float32), theta.astype(np.float32))
+            local = theta - rate * (gradient + mean - variates[place])
+            after = variates[place] - mean + (theta - local) / rate
+            total += len(part) / 90 * local
+            changed += len(part) / 90 * (after - variates[place])
+            variates[place] = after
+        theta, mean = total, mean + changed
+        np.testing.assert_allclose(found, theta, atol=1e-5)
+
+
 def test_heads_that_are_trained_together_are_those_that_are_trained_alone():
     parts, hot = [np.arange(30), np.arange(30, 130)], np.eye(3, dtype=np.float32)[DATA.y]
     heads = [
