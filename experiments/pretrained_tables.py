@@ -79,7 +79,6 @@ def pages_lines(pictures: dict[str, Any], texts: dict[str, Any]) -> list[str]:
             for line in lines(pictures)
         ),
         *reached_lines(texts),
-        *lead_lines(texts),
     ]
 
 
