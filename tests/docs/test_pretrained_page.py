@@ -11,8 +11,8 @@ import numpy as np
 import onnxruntime
 from pages_of_blocks import Block, blocks
 from PIL import Image
+from reader import a_reader
 from sklearn.datasets import load_digits
-from test_code_blocks import a_reader
 
 from codedfl.data.encoders import load_encoder
 from codedfl_lab.encoders import export_encoder
