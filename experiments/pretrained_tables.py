@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from codedfl_lab.reproduce.frozen_results import half_width
+from codedfl_lab.reproduce.frozen_results import Lead, half_width
 from experiments.code_lines import ROOT
 
 PAGE = "docs/pretrained.md"
@@ -56,6 +57,20 @@ def lead_lines(found: dict[str, Any], ours: str = "ours") -> Iterator[str]:
             yield _line(split, str(devices), *(", ".join(map(_lead, ones)) for ones in (*leads, ends)), passed)
 
 
+def verdict_lines(found: dict[str, Any]) -> Iterator[str]:
+    """In how many splits and numbers of devices ours is ahead of each gradient method, level with it and behind."""
+    for method in GRADIENT:
+        rows = [row for row in found["rows"] if row["method"] == method]
+        equal = [row["at_equal"][0] for row in rows]
+        leads = [[one[name] for one in equal] for name in ("bytes", "seconds", "charged")]
+        yield _line(method, *map(_counted, [*leads, [row["at_end"] for row in rows]]))
+
+
+def _counted(leads: list[dict[str, Any]]) -> str:
+    counts = Counter(Lead(**one).verdict for one in leads)
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("ahead", "level", "behind") if counts[verdict])
+
+
 def head_lines(found: dict[str, Any]) -> Iterator[str]:
     """Every head of the first seed: on held-out rows, which choose, and on test rows."""
     for name, weight, judged, tested in found["heads"]:
@@ -75,7 +90,7 @@ def pages_lines(pictures: dict[str, Any], texts: dict[str, Any]) -> list[str]:
     return [
         *(
             line
-            for lines in (reached_lines, cost_lines, lead_lines, head_lines, kernel_lines)
+            for lines in (reached_lines, cost_lines, lead_lines, verdict_lines, head_lines, kernel_lines)
             for line in lines(pictures)
         ),
         *reached_lines(texts),

@@ -49,6 +49,7 @@ def test_a_figure_that_is_not_the_runs_is_found(made_up: dict[str, Any]) -> None
     three = ["+1.23, +1.23, +1.23", "+1.23, +1.23, +1.23", "-0.45, -0.45, -0.45", "-0.45, -0.45, -0.45", "7, 7, 7"]
     assert f"| Dirichlet 0.1 | 25 | {' | '.join(three)} |" in lines
     assert "| mnist | low | 300 | 95.60 ± 1.27 | 0.20 | 95 %: 1.2 s, with X'X 40 s |" in lines
+    assert "| FedProx | 2 ahead | 2 ahead | 2 behind | 2 behind |" in lines
     assert "| lda | 0.03 | 91.00 | 90.00 |" in lines
     assert missing(made_up, made_up, page) == []
     (wrong,) = missing(made_up, made_up, page.replace("| 45 | 1.0 | 2.0 | 12 | 846 | the total, exact |", "|", 1))

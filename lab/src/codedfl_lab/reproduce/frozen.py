@@ -22,7 +22,7 @@ from codedfl_lab.comparing import paper
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.reproduce.frozen_results import AtEqual, FrozenResults, FrozenRow, Lead, Sizes
 from codedfl_lab.reproduce.frozen_rivals import Standardised, curves, parts_of, tuned
-from codedfl_lab.reproduce.frozen_rows import SPLITS, Embedded
+from codedfl_lab.reproduce.frozen_rows import SPLITS, Embedded, held_out_rows
 from codedfl_lab.reproduce.frozen_sums import CLEAR, CLIP_NORM, EPSILONS, HONEST, Closed, closed_forms, pooled, same_sum
 from codedfl_lab.reproduce.frozen_times import COLLUDERS, FLOAT_BITS, WORD_BITS, Times
 from codedfl_lab.reproduce.parts import Parts
@@ -52,7 +52,7 @@ def reproduce_frozen(
         dataset=data.name,
         classes=data.classes,
         width=data.X.shape[1],
-        n_train=len(data.y) - len(data.y) // 10,
+        n_train=len(held_out_rows(len(data.y), 0)[0]),
         n_test=len(data.y_test),
         seeds=study.sizes.seeds,
         command=command,
