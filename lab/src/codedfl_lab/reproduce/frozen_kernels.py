@@ -14,12 +14,12 @@ from pathlib import Path
 from statistics import fmean
 
 import numpy as np
+from codedfl.data.features.principal import PrincipalFourierFeatures, low_frequencies
+from codedfl.data.features.random_fourier import RandomFourierFeatures
 
 from codedfl.data.dataset import Dataset
 from codedfl.data.encoders import Items, encode, load_encoder
 from codedfl.data.features.feature_map import FeatureMap
-from codedfl.data.features.principal import PrincipalFourierFeatures, low_frequencies
-from codedfl.data.features.random_fourier import RandomFourierFeatures
 from codedfl.typing import Progress, Rows, Singles
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.paper import EXPERIMENTS
@@ -27,9 +27,9 @@ from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.reproduce.frozen_results import KernelRow
 from codedfl_lab.reproduce.frozen_rows import Embedded
 from codedfl_lab.reproduce.frozen_sums import closed_forms
-from codedfl_lab.reproduce.frozen_times import Times
+from codedfl_lab.reproduce.frozen_times import FrozenTimes
 from codedfl_lab.reproduce.parts import Parts
-from codedfl_lab.reproduce.scope import Scope
+from codedfl_lab.reproduce.scope import ClaimScope
 
 PAPERS, LOW, EDGES = "the paper's random features", "of low frequencies", "of directions of edges"
 _FEWER = (200, 300, 400, 500, 700, 1000)
@@ -41,7 +41,7 @@ Transformed = Callable[[Rows], Singles]
 
 
 def kernel_rows(
-    scope: Scope, draws: int, parts: Parts, say: Progress, widths: Mapping[str, Sequence[int]] | None = None
+    scope: ClaimScope, draws: int, parts: Parts, say: Progress, widths: Mapping[str, Sequence[int]] | None = None
 ) -> tuple[KernelRow, ...]:
     """Of each data set and kind of features, one row for each number of them up to the first that reaches the target.
 
@@ -71,7 +71,7 @@ def _row(
     columns = 1 + width + classes
     numbers = columns * (columns + 1) // 2
     owned = np.full(paper.DEVICES, len(data.y_train) / paper.DEVICES)
-    times = Times(Fleet.load(paper.FLEET), draws)
+    times = FrozenTimes(Fleet.load(paper.FLEET), draws)
     seconds, charged = times.ours(numbers, owned * columns**2 / 2)
     judged, tested = reached
     return KernelRow(data.name, kind, width, fmean(judged), tuple(tested), target, 4.0 * numbers, seconds, charged)

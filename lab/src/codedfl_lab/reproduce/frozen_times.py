@@ -18,7 +18,7 @@ _CHUNK = 1 << 16  # bits of a message that are sent again when they are lost
 
 
 @dataclass(frozen=True)
-class Times:
+class FrozenTimes:
     """Seconds on the paper's fleet."""
 
     fleet: Fleet
