@@ -134,8 +134,8 @@ def _line(*cells: str) -> str:
 
 def main(pictures: str, texts: str) -> None:
     """Print what is missing."""
-    both = (json.loads((Path(one) / "results.json").read_text(encoding="utf-8")) for one in (pictures, texts))
-    lines = missing(*both, (ROOT / PAGE).read_text(encoding="utf-8"))
+    found, beside = (json.loads((Path(one) / "results.json").read_text(encoding="utf-8")) for one in (pictures, texts))
+    lines = missing(found, beside, (ROOT / PAGE).read_text(encoding="utf-8"))
     print("\n".join(lines) or f"{PAGE} has the figures of these runs")
     sys.exit(bool(lines))
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from statistics import fmean
 
 import numpy as np
-from codedfl.data.features.principal import PrincipalFourierFeatures, low_frequencies
-from codedfl.data.features.random_fourier import RandomFourierFeatures
 
 from codedfl.data.dataset import Dataset
 from codedfl.data.encoders import Items, encode, load_encoder
 from codedfl.data.features.feature_map import FeatureMap
+from codedfl.data.features.pca_rbf import PrincipalFourierFeatures, low_frequencies
+from codedfl.data.features.rbf import RandomFourierFeatures
 from codedfl.typing import Progress, Rows, Singles
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.paper import EXPERIMENTS
