@@ -22,6 +22,7 @@ REASONS = frozenset(
         "needs a SuperLink",
         "needs a checkout and a network",
         "installs a package",
+        "needs a pretrained network",
         "takes hours",
         "runs until Ctrl-C",
         "from the specification",
