@@ -1,6 +1,7 @@
 """A scheme, a solver and a latency model from outside go wherever ours go; docs/extend.md shows the files.
 
-So do a data set, and a study with a feature map, a kind of model, a statistic, an analysis and an engine, each one file (``new``).
+So do a data set, and a study with a feature map, a kind of model, a statistic, an analysis and an engine, each one
+file (``new``).
 """
 
 from __future__ import annotations
