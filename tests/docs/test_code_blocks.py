@@ -6,21 +6,31 @@ against the command line, its TOML is read. One page and one notebook are in ``m
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from pages_of_blocks import PAGES, ROOT, Block, blocks
 
 from command_line import parsed
+from experiments.docs_blocks import (
+    OF_ONE_RUN,
+    PAGES,
+    ROOT,
+    Block,
+    a_reader,
+    blocks,
+    comparable,
+    environment,
+    page_text,
+    shortened,
+    with_outputs,
+)
+from experiments.docs_outputs import STEP_BY_STEP, run_page
 
 NOTEBOOKS = sorted(path.name for path in (ROOT / "docs" / "notebooks").glob("*.py"))
 CHEAP_PAGES, CHEAP_NOTEBOOKS = {"how-it-works.md"}, {"a_real_table.py"}
@@ -30,83 +40,38 @@ def nightly_but(cheap: set[str], names: list[str]) -> list[object]:
     return [name if name in cheap else pytest.param(name, marks=pytest.mark.nightly) for name in names]
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """``codedfl`` is this checkout's, whatever else is installed."""
-    command = folder / "codedfl"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m codedfl "$@"\n')
-    command.chmod(0o755)
-    paths = os.pathsep.join(map(str, (ROOT / "src", ROOT / "lab" / "src", ROOT)))
-    path = os.pathsep.join([str(folder), str(Path(sys.executable).parent), os.environ["PATH"]])
-    return {**os.environ, "PATH": path, "PYTHONPATH": paths, "MPLBACKEND": "agg", "COLUMNS": "100"}
-
-
-class Reader:
-    """Somebody who types a page's blocks in one folder."""
-
-    def __init__(self, folder: Path, tools: Path) -> None:
-        self._folder, self._environment = folder, environment(tools)
-        self._groups: list[int] = []
-
-    def type(self, block: Block) -> None:
-        if block.is_file:
-            path = self._folder / block.title
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(block.text, encoding="utf-8")
-            if block.language == "python":
-                self._run([sys.executable, "-W", "error", block.title], block.text)
-        elif block.is_run:
-            program = [sys.executable, "-W", "error"] if block.language == "python" else ["sh", "-e"]
-            self._run([*program, "-c", block.text], block.text)
-
-    def _run(self, program: list[str], text: str) -> None:
-        """Of what it leaves in the background nothing may hold the pipe, or it is waited for."""
-        pipe = subprocess.PIPE
-        with subprocess.Popen(
-            program,
-            cwd=self._folder,
-            env=self._environment,
-            stdout=pipe,
-            stderr=pipe,
-            text=True,
-            start_new_session=True,
-        ) as process:
-            self._groups.append(process.pid)
-            try:
-                said = process.communicate(timeout=300)
-            except subprocess.TimeoutExpired:
-                self.leave()
-                raise
-        assert process.returncode == 0, "\n".join([text, *said])
-
-    def leave(self) -> None:
-        """End what the blocks have left in the background."""
-        for group in self._groups:
-            with suppress(ProcessLookupError):
-                os.killpg(group, signal.SIGTERM)
-
-
-@contextmanager
-def a_reader(tmp_path: Path) -> Iterator[Reader]:
-    tools, folder = tmp_path / "tools", tmp_path / "here"
-    tools.mkdir()
-    folder.mkdir()
-    reader = Reader(folder, tools)
-    try:
-        yield reader
-    finally:
-        reader.leave()
-
-
-@pytest.mark.parametrize("page", nightly_but(CHEAP_PAGES, [page for page in PAGES if blocks(page)]))
-def test_blocks_run_as_they_stand(page: str, tmp_path: Path):
+@pytest.mark.parametrize("page", nightly_but(CHEAP_PAGES, [page for page in PAGES if blocks(page_text(page))]))
+def test_blocks_run_as_they_stand_and_give_their_outputs(page: str, tmp_path: Path):
     with a_reader(tmp_path) as reader:
-        for block in blocks(page):
-            reader.type(block)
+        for block, below in with_outputs(page_text(page)):
+            said = shortened(reader.type(block))
+            if below is not None:
+                digits = below.title != OF_ONE_RUN
+                assert comparable(said, digits=digits) == comparable(below.text, digits=digits)
+            elif block.shown and block.language == "sh" and page in STEP_BY_STEP:
+                assert said == "", f"python -m experiments.docs_outputs {page} writes it"
+
+
+def test_an_output_is_written_once_and_kept_while_it_agrees():
+    page = "<!-- sh\nn=$(date +%N); echo deadbeef$n > key\n-->\nA key:\n\n```sh\ncat key\ntrue\n```\n\nand no more.\n"
+    first = run_page(page)
+    assert re.search(r'```sh\ncat key\ntrue\n```\n\n```text title="output"\ndeadbeef\d+\n```\n\nand no more.', first)
+    assert run_page(first) == first
+    other = first.replace("cat key", "echo another; cat key")
+    assert "\nanother\ndeadbeef" in run_page(other)
+    assert "```text" not in run_page(first.replace("cat key\n", ""))
+
+
+def test_numbers_count_unless_they_depend_on_keys():
+    assert comparable("R2 0.87, 12 rows") != comparable("R2 0.88, 12 rows")
+    assert comparable("R2 0.87, 12 rows", digits=False) == comparable("R2 -8.8e-05, 3 rows", digits=False)
+    assert comparable("read 12 rows in 3.2 s") == comparable("read 12 rows in 14.0 s") != comparable("read 13 rows in 1 s")
+    assert shortened("a\n" * 61).splitlines()[-1] == "... and 16 more lines"
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_what_is_not_run_says_why_and_is_held_against_the_command_line(page: str):
-    for block in blocks(page):
+    for block in blocks(page_text(page)):
         assert block.fault == ""
         if block.language == "toml":
             tomllib.loads(block.text)
