@@ -7,7 +7,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: run test check coverage contract statistics referee bench reproduce federation federation-restart fleet survival faults liars fuzz audit lock \
-	docs browser dist installs hospitals hospital-trial house nightly clean
+	docs browser dist quick-starts installs hospitals hospital-trial house nightly clean
 
 $(VENV)/.installed: pyproject.toml lab/pyproject.toml constraints.txt src/codedfl/version.py
 	$(PYTHON) -m venv $(VENV)
@@ -134,11 +134,16 @@ dist: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dist]'
 	$(BIN)/python -m experiments.dist
 
+# README's code and the site's first pages, typed where only the two wheels are installed.
+quick-starts: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dist]'
+	$(BIN)/python -m experiments.quick_starts
+
 # pip install without constraints into empty environments: the newest and the oldest versions that are allowed.
 installs: $(VENV)/.installed
 	$(BIN)/python -m experiments.installs
 
-nightly: test coverage browser dist installs hospitals federation-restart fleet survival faults liars fuzz audit bench reproduce
+nightly: test coverage browser dist quick-starts installs hospitals federation-restart fleet survival faults liars fuzz audit bench reproduce
 	$(BIN)/python -m pytest -n 2 -m nightly tests/run tests/study tests/spec
 
 clean:

@@ -30,6 +30,7 @@ REASONS = frozenset(
         "needs other machines",
         "needs a SuperLink",
         "needs a checkout and a network",
+        "in a checkout",
         "installs a package",
         "takes hours",
         "runs until Ctrl-C",
@@ -41,7 +42,7 @@ OUTPUT, OF_ONE_RUN = "output", "output of one run"
 RUN = ("sh", "python")
 MOST_LINES, KEPT_LINES = 60, 45  # of an output on a page
 MOST_SECONDS = 300.0  # for one block
-WIDTH = 100  # of the terminal
+_TERMINAL = {"PYTHONUNBUFFERED": "1", "MPLBACKEND": "agg", "COLUMNS": "100"}
 _BLOCK = re.compile(
     r"^```(?P<language>\w*)(?P<options>[^\n]*)\n(?P<text>.*?)^```$|^<!-- (?P<hidden>sh|python)\n(?P<setup>.*?)^-->$",
     re.MULTILINE | re.DOTALL,
@@ -107,9 +108,9 @@ def page_text(page: str) -> str:
 
 
 def blocks(text: str) -> list[Block]:
-    """Those of a page's text, in its order.
+    r"""Those of a page's text, in its order.
 
-    >>> [(one.language, one.title) for one in blocks('```sh\\nls\\n```\\n```text title="output"\\na\\n```\\n')]
+    >>> [(one.language, one.title) for one in blocks('```sh\nls\n```\n```text title="output"\na\n```\n')]
     [('sh', ''), ('text', 'output')]
     """
     found = []
@@ -134,12 +135,12 @@ def with_outputs(text: str) -> list[tuple[Block, Block | None]]:
 
 
 def comparable(text: str, *, digits: bool = True) -> str:
-    """An output without what differs from run to run: digests, dates, times, widths; also numbers, if they depend on keys.
+    """An output without what differs from run to run: digests, dates, times, widths; without ``digits`` any number.
 
     >>> comparable("key 0123456789abcdef,  took 1.5 s")
     'key <hex>, took <time>'
-    >>> comparable("R2 0.873", digits=False)
-    'R2 #'
+    >>> comparable("rows 12, score 0.873", digits=False)
+    'rows #, score #'
     """
     for pattern, place in _VARIES:
         text = pattern.sub(place, text)
@@ -157,8 +158,10 @@ def shortened(text: str) -> str:
 class Reader:
     """Somebody who types a page's blocks in one folder."""
 
-    def __init__(self, folder: Path, tools: Path) -> None:
-        self.folder, self._environment = folder, environment(tools)
+    def __init__(self, folder: Path, tools: Path, python: Path | None) -> None:
+        self.folder = folder
+        self._python = str(python or sys.executable)
+        self._environment = environment(tools) if python is None else installed_environment(python)
         self._groups: list[int] = []
 
     def type(self, block: Block) -> str:
@@ -168,9 +171,9 @@ class Reader:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text, encoding="utf-8")
             if block.language == "python":
-                return self._run([sys.executable, "-W", "error", block.title], block.text)
+                return self._run([self._python, "-W", "error", block.title], block.text)
         elif block.is_run:
-            program = [sys.executable, "-W", "error"] if block.language == "python" else ["sh", "-e"]
+            program = [self._python, "-W", "error"] if block.language == "python" else ["sh", "-e"]
             return self._run([*program, "-c", block.text], block.text)
         return ""
 
@@ -208,18 +211,23 @@ def environment(folder: Path) -> dict[str, str]:
     command.chmod(0o755)
     paths = os.pathsep.join(map(str, (ROOT / "src", ROOT / "lab" / "src", ROOT)))
     path = os.pathsep.join([str(folder), str(Path(sys.executable).parent), os.environ["PATH"]])
-    own = {"PATH": path, "PYTHONPATH": paths, "PYTHONUNBUFFERED": "1", "MPLBACKEND": "agg", "COLUMNS": str(WIDTH)}
-    return {**os.environ, **own}
+    return {**os.environ, **_TERMINAL, "PATH": path, "PYTHONPATH": paths}
+
+
+def installed_environment(python: Path) -> dict[str, str]:
+    """``codedfl`` is the one beside this interpreter, and no checkout is on the path."""
+    others = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return {**others, **_TERMINAL, "PATH": os.pathsep.join([str(python.parent), os.environ["PATH"]])}
 
 
 @contextmanager
-def a_reader(place: Path) -> Iterator[Reader]:
-    """One in a new folder below ``place``."""
+def a_reader(place: Path, python: Path | None = None) -> Iterator[Reader]:
+    """One in a new folder below ``place``; with ``python`` what is installed beside it, else this checkout."""
     tools, folder = place / "tools", place / "here"
     for one in (tools, folder):
         shutil.rmtree(one, ignore_errors=True)
         one.mkdir(parents=True)
-    reader = Reader(folder, tools)
+    reader = Reader(folder, tools, python)
     try:
         yield reader
     finally:

@@ -31,7 +31,8 @@ _ELSEWHERE = {
 }
 # What pymdownx.arithmatex leaves of a formula.
 _FORMULA = re.compile(
-    r'<span class="arithmatex">\\\((?P<inline>.*?)\\\)</span>|<div class="arithmatex">\s*\\\[(?P<block>.*?)\\\]\s*</div>',
+    r'<span class="arithmatex">\\\((?P<inline>.*?)\\\)</span>'
+    r'|<div class="arithmatex">\s*\\\[(?P<block>.*?)\\\]\s*</div>',
     re.DOTALL,
 )
 

@@ -15,13 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from command_line import parsed
 from experiments.docs_blocks import (
     OF_ONE_RUN,
     PAGES,
     ROOT,
-    Block,
     a_reader,
     blocks,
     comparable,
@@ -31,6 +28,8 @@ from experiments.docs_blocks import (
     with_outputs,
 )
 from experiments.docs_outputs import STEP_BY_STEP, run_page
+
+from command_line import parsed
 
 NOTEBOOKS = sorted(path.name for path in (ROOT / "docs" / "notebooks").glob("*.py"))
 CHEAP_PAGES, CHEAP_NOTEBOOKS = {"how-it-works.md"}, {"a_real_table.py"}
@@ -65,7 +64,9 @@ def test_an_output_is_written_once_and_kept_while_it_agrees():
 def test_numbers_count_unless_they_depend_on_keys():
     assert comparable("R2 0.87, 12 rows") != comparable("R2 0.88, 12 rows")
     assert comparable("R2 0.87, 12 rows", digits=False) == comparable("R2 -8.8e-05, 3 rows", digits=False)
-    assert comparable("read 12 rows in 3.2 s") == comparable("read 12 rows in 14.0 s") != comparable("read 13 rows in 1 s")
+    assert (
+        comparable("read 12 rows in 3.2 s") == comparable("read 12 rows in 14.0 s") != comparable("read 13 rows in 1 s")
+    )
     assert shortened("a\n" * 61).splitlines()[-1] == "... and 16 more lines"
 
 

@@ -30,7 +30,11 @@ def approve_study(
     who: Annotated[str, typer.Option(metavar="NAME", help="Who approves it.")],
     table: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="This device's rows, which are frozen.", show_default="none, for a helper"),
+        typer.Option(
+            metavar="FILE",
+            help="This device's rows, which are frozen.",
+            show_default="none, for a key-only participant",
+        ),
     ] = None,
     state: State = None,
     policy: Annotated[Path | None, typer.Option(metavar="FILE", help="What this device allows (TOML).")] = None,
@@ -78,4 +82,4 @@ def withdraw_approval(
     Example: `codedfl site withdraw 1a2b3c --name site-1`
     """
     gone = DeviceFolder.of(state or default_state_dir(), name).withdraw(digest)
-    Screen().sentence(f"{printable(gone.name)}, edition {gone.edition}, is not approved any more; its rows are free")
+    Screen().sentence(f"{printable(gone.name)}, version {gone.edition}, is not approved any more; its rows are free")

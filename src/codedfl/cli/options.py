@@ -35,7 +35,7 @@ Json = Annotated[
 
 AddTo = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="Results of an earlier run, to whose total this one is added."),
+    typer.Option(metavar="FOLDER", help="Results of an earlier run, to whose sum this one is added."),
 ]
 
 

@@ -265,7 +265,7 @@ def _show_check(screen: Screen, found: TableCheck) -> None:
         screen.remark(f"cannot be used: {line}")
     for line in (*found.few, *found.copies, *found.remarks):
         screen.item(printable(line))
-    left_out = f" without gaps ({found.left_out} left out)" if found.left_out else ""
-    pod = f" in a pod of at least {found.least_pod} owners (least_rows)" if found.least_pod else ""
+    left_out = f" without missing values ({found.left_out} left out)" if found.left_out else ""
+    pod = f" in a disclosure group of at least {found.least_pod} owners (least_rows)" if found.least_pod else ""
     verdict = f"can take part{pod}" if found.usable else "cannot take part as it is"
     screen.say(f"{found.table}: {found.rows} row{'s' * (found.rows != 1)}{left_out}, {verdict}")

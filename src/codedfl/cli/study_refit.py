@@ -1,4 +1,4 @@
-"""``codedfl study refit``: further linear models, tests and contrasts of a total that is there; no device is asked."""
+"""``codedfl study refit``: further linear models, tests and contrasts of a sum that is there; no device is asked."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ OWN_MODEL = "study"  # what tables call the study's own model
 _SHOWN = ("What leaves this machine?", "Who sees what?", "What is not protected?")
 _KEYS = ("coefficient", "standard_error", "statistic", "p", "low", "high", "ratio", "ratio_low", "ratio_high")
 _MODELLED = "class_modelled"
-_RECODED = "levels and gaps of fewer than {} rows of a site are recoded there: see Disclosure in result.html"
+_RECODED = "levels and missing values of fewer than {} rows of a site are recoded there: see Disclosure in result.html"
 
 
 def write_results(
@@ -135,7 +135,7 @@ def summary_text(study: Study, findings: StudyFindings) -> str:
     """The tables as statistics programs print them, at most 79 columns wide."""
     lines = [
         study.name,
-        f"edition {study.edition}, study",
+        f"version {study.edition}, study",
         study.digest().hex(),
         *cautions(study),
         *recoded_note(study),
@@ -210,10 +210,10 @@ def tables_of(result: Unchecked) -> Iterator[tuple[str, Unchecked]]:
 
 def merged_words(study: Study, findings: StudyFindings) -> list[str]:
     """Rows left out for gaps; levels too rare to be counted alone, and what others are compared with; lost terms."""
-    lines = [f"rows left out for gaps: {findings.left_out}"] if findings.left_out else []
+    lines = [f"rows left out for missing values: {findings.left_out}"] if findings.left_out else []
     if earlier := findings.before.owners:
         lines.append(
-            f"added to a kept total of {len(earlier)} devices, which were not asked: rows and coefficients are of all,"
+            f"added to a kept sum of {len(earlier)} devices, which were not asked: rows and coefficients are of all,"
             " counts and scores by held-out rows of those who came later"
         )
     for one, gone in zip(study.columns, findings.merged, strict=False):
@@ -226,5 +226,5 @@ def merged_words(study: Study, findings: StudyFindings) -> list[str]:
             if first and (first == other or first != column.levels[0]):
                 lines.append(f"{column.name}: the reference level is now {first}")
         elif column.name in findings.unmarked and isinstance(column, NumberColumn):
-            lines.append(f"{column.name}: its gaps are too few to be marked and count as {column.missing:g}")
+            lines.append(f"{column.name}: its missing values are too few to be marked and count as {column.missing:g}")
     return [*lines, *(one.line for one in terms_left_out(study, findings.merged, findings.total))]

@@ -44,7 +44,7 @@ class TrainingOptions:
         in_training(
             min=0,
             metavar="Z",
-            help="With role-keys: how many devices may collude with the server and learn the total only.",
+            help="With role-keys: how many devices may collude with the server and learn the sum only.",
             show_default="1; 0 below four devices",
         ),
     ] = None
