@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -89,6 +90,10 @@ class Block:
     def is_output(self) -> bool:
         return self.language == "text" and self.title in (OUTPUT, OF_ONE_RUN)
 
+    def comparable(self, text: str) -> str:
+        """Of an output: a text as it is compared with this one's."""
+        return comparable(text, digits=self.title != OF_ONE_RUN)
+
     @property
     def fault(self) -> str:
         """What is wrong with how it is marked; empty otherwise."""
@@ -132,6 +137,26 @@ def with_outputs(text: str) -> list[tuple[Block, Block | None]]:
         if not block.is_output:
             found.append((block, below if below is not None and below.is_output else None))
     return found
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """The arguments of every ``codedfl`` in a shell block."""
+    without_comments = re.sub(r"(?m)(^|\s)#.*$", "", text.replace("\\\n", " "))
+    ends = ";<>|&()\n"
+    words = shlex.shlex(without_comments, posix=True, punctuation_chars=ends)
+    words.whitespace_split, words.whitespace = True, " \t"
+    arguments: list[str] | None = None
+    before = "\n"
+    for word in [*words, "\n"]:
+        begins, before = before == "do" or set(before) <= set(ends), word
+        if set(word) <= set(ends):
+            if arguments is not None:
+                yield arguments
+            arguments = None
+        elif arguments is not None:
+            arguments.append(word)
+        elif (begins and word == "codedfl") or word.endswith("/bin/codedfl"):
+            arguments = []
 
 
 def comparable(text: str, *, digits: bool = True) -> str:

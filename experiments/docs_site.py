@@ -26,6 +26,7 @@ DOCUMENTS = {"THREAT_MODEL.md": "threat-model.md", "DESIGN.md": "design.md", "CH
 _ELSEWHERE = {
     **DOCUMENTS,
     "docs/deploy.md": "deploy.md",
+    "docs/deploy-flower.md": "deploy-flower.md",
     "docs/extend.md": "extend.md",
     "README.md": "index.md",
 }

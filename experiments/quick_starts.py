@@ -13,17 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from experiments.dist import SOURCES, built
-from experiments.docs_blocks import (
-    OF_ONE_RUN,
-    ROOT,
-    Block,
-    a_reader,
-    blocks,
-    comparable,
-    page_text,
-    shortened,
-    with_outputs,
-)
+from experiments.docs_blocks import ROOT, Block, a_reader, blocks, page_text, shortened, with_outputs
 from experiments.first_steps import run
 
 PAGES = ("ten-minutes.md", "cookbook.md", "deploy-one-machine.md")
@@ -57,8 +47,7 @@ def _of_readme() -> tuple[Block, Block]:
 
 
 def _compare(page: str, said: str, output: Block) -> None:
-    digits = output.title != OF_ONE_RUN
-    if comparable(said, digits=digits) != comparable(output.text, digits=digits):
+    if output.comparable(said) != output.comparable(output.text):
         raise SystemExit(f"{page} must say what its code puts out:\n{said}\ngot\n{output.text}")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from command_runner import Run
+from kit_files import kit_of
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -51,15 +52,15 @@ def test_every_screen_of_a_study():
     text = re.sub("(?m)^# roster = .*", roster, Path("study.toml").read_text())
     text = re.sub("(?m)^# server_key = .*", server, text).replace("inference = false", "inference = true")
     Path("study.toml").write_text(text)
-    member = ("--name", "clinic-a", "--roster", "roster.toml", "--state", "state")
     texts += [
         at_a_terminal("study", "show", "study.toml", "--roster", "roster.toml"),
         at_a_terminal("study", "check", "study.toml", "tables/clinic-a.csv"),
         at_a_terminal(
             "site",
             "approve",
-            "study.toml",
-            *member,
+            kit_of("clinic-a"),
+            "--state",
+            "state",
             "--table",
             "tables/clinic-a.csv",
             "--who",

@@ -46,7 +46,6 @@ KINDS = {
     "--device": {"NAME"},
     "--device-column": {"COLUMN"},
     "--policy": {"FILE"},
-    "--cert-key": {"FILE"},
     "--host": {"NAME"},
     "--listen": {"ADDRESS"},
     "--name": {"NAME"},
@@ -146,7 +145,7 @@ def test_settings_that_are_wrong(run: Run, given: str):
 
 COMPLETED = {
     "codedfl s": {"study", "site", "server"},
-    "codedfl site ": {"key", "encode", "approve", "withdraw", "check", "join", "ledger"},
+    "codedfl site ": {"enrol", "key", "encode", "approve", "withdraw", "check", "join", "ledger"},
     "codedfl lab t": {"train"},
     "codedfl study check --j": {"--json"},
 }

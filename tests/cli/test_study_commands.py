@@ -9,12 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_runner import Run
+from kit_files import kit_of
 
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.formula import formula_objection
 from codedfl.contract.roster import load_roster
 from codedfl.contract.study_columns import NumberTarget
 from codedfl.contract.toml_file import load_study
+from codedfl.errors import InvalidInput
 
 pytestmark = pytest.mark.hospitals
 
@@ -51,10 +53,8 @@ def contract(run: Run, clinics: Path) -> Path:
 
 
 def approve(run: Run, table: object, *more: object) -> tuple[int, str, str]:
-    result = run(
-        *("site", "approve", "study.toml", "--name", "clinic-1", "--roster", "roster.toml", "--who", "Ada"),
-        *("--state", "state", "--table", table, *more),
-    )
+    given = ("--who", "Ada", "--state", "state", "--table", table, *more)
+    result = run("site", "approve", kit_of("clinic-1"), *given)
     return result.exit_code, result.stdout, result.stderr
 
 
@@ -105,9 +105,8 @@ def test_what_an_approval_refuses(run: Run, contract: Path, clinics: Path):
         "error: the server must not learn the whole total of X'X by this device's policy (allow-gram), got all of it\n"
     )
     run("roster", "renew", "roster.toml", f"clinic-1={'cd' * 32}", "--out", "other.toml")
-    assert approve(run, clinics / "clinic-1.csv", "--roster", "other.toml")[2].startswith(
-        "error: the roster must be the one that the study names, "
-    )
+    with pytest.raises(InvalidInput, match=r"^the roster must be the one that the study names, "):
+        kit_of("clinic-1", roster="other.toml")
     (clinics / "bad.csv").write_text("patient_id;age;sex;crp;days\n1;50;x;1;2\n")
     assert approve(run, clinics / "bad.csv")[2] == (
         "error: column 'sex' of bad.csv must hold its levels only, got 'x' (1 such rows): add the level, or say which"
@@ -240,7 +239,7 @@ def test_a_drafted_name_is_one_that_brokers_take(run: Run, tmp_path: Path):
         file.write_text(spaced)
         for refusing in (
             ("study", "check", file, table),
-            ("site", "approve", file, "--name", "a", "--roster", "r.toml", "--who", "x"),
+            ("study", "kit", file, "--requests", tmp_path, "--out", tmp_path / "kits"),
         ):
             assert "name of the study must be printable, without spaces" in run(*refusing).stderr
 
@@ -316,7 +315,7 @@ def test_rosters_grow_by_pods_and_show_their_digest(run: Run, contract: Path):
         ),
         (("study", "show", "none.toml"), "the study file must exist, got 'none.toml'"),
         (("roster", "show", "none.toml"), "the roster must be a readable file, got 'none.toml'"),
-        (("roster", "new", "clinic-1"), "a device must be NAME=KEY or a file of such lines, got 'clinic-1'"),
+        (("roster", "new", "clinic-1"), "a device must be a request, NAME=KEY or a file of such lines, got 'clinic-1'"),
         (("roster", "new", "a=b"), "key of 'a' must be a public key of 32 bytes in hex, got 'b'"),
         (("roster", "new", *[f"a={'ab' * 32}"] * 2), "each device must be given once, got 'a' twice"),
         (

@@ -7,20 +7,18 @@ against the command line, its TOML is read. One page and one notebook are in ``m
 from __future__ import annotations
 
 import re
-import shlex
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from experiments.docs_blocks import (
-    OF_ONE_RUN,
     PAGES,
     ROOT,
     a_reader,
     blocks,
+    commands,
     comparable,
     environment,
     page_text,
@@ -32,6 +30,8 @@ from experiments.docs_outputs import STEP_BY_STEP, run_page
 from command_line import parsed
 
 NOTEBOOKS = sorted(path.name for path in (ROOT / "docs" / "notebooks").glob("*.py"))
+ELSEWHERE = {"ten-hospitals.md"}  # followed and counted by test_ten_hospitals
+WITH_BLOCKS = [page for page in PAGES if blocks(page_text(page)) and page not in ELSEWHERE]
 CHEAP_PAGES, CHEAP_NOTEBOOKS = {"how-it-works.md"}, {"a_real_table.py"}
 
 
@@ -39,14 +39,13 @@ def nightly_but(cheap: set[str], names: list[str]) -> list[object]:
     return [name if name in cheap else pytest.param(name, marks=pytest.mark.nightly) for name in names]
 
 
-@pytest.mark.parametrize("page", nightly_but(CHEAP_PAGES, [page for page in PAGES if blocks(page_text(page))]))
+@pytest.mark.parametrize("page", nightly_but(CHEAP_PAGES, WITH_BLOCKS))
 def test_blocks_run_as_they_stand_and_give_their_outputs(page: str, tmp_path: Path):
     with a_reader(tmp_path) as reader:
         for block, below in with_outputs(page_text(page)):
             said = shortened(reader.type(block))
             if below is not None:
-                digits = below.title != OF_ONE_RUN
-                assert comparable(said, digits=digits) == comparable(below.text, digits=digits)
+                assert below.comparable(said) == below.comparable(below.text)
             elif block.shown and block.language == "sh" and page in STEP_BY_STEP:
                 assert said == "", f"python -m experiments.docs_outputs {page} writes it"
 
@@ -81,26 +80,6 @@ def test_what_is_not_run_says_why_and_is_held_against_the_command_line(page: str
         elif block.language == "sh" and block.title != "installs a package":  # whose names are known only then
             for command in commands(block.text):
                 parsed(command)
-
-
-def commands(text: str) -> Iterator[list[str]]:
-    """The arguments of every ``codedfl`` in a shell block."""
-    without_comments = re.sub(r"(?m)(^|\s)#.*$", "", text.replace("\\\n", " "))
-    ends = ";<>|&()\n"
-    words = shlex.shlex(without_comments, posix=True, punctuation_chars=ends)
-    words.whitespace_split, words.whitespace = True, " \t"
-    arguments: list[str] | None = None
-    before = "\n"
-    for word in [*words, "\n"]:
-        begins, before = before == "do" or set(before) <= set(ends), word
-        if set(word) <= set(ends):
-            if arguments is not None:
-                yield arguments
-            arguments = None
-        elif arguments is not None:
-            arguments.append(word)
-        elif (begins and word == "codedfl") or word.endswith("/bin/codedfl"):
-            arguments = []
 
 
 def test_commands_are_found():

@@ -10,6 +10,8 @@ from rich.text import Text
 
 from codedfl.cli import options
 from codedfl.cli.screen import Screen, check_writable, table
+from codedfl.contract.enrolment import ENDING, enrolments
+from codedfl.contract.names import SERVER_NAME
 from codedfl.contract.roster import Roster, load_roster, save_roster
 from codedfl.crypto.key_files import parse_public
 from codedfl.crypto.sealed import fingerprint
@@ -17,7 +19,7 @@ from codedfl.errors import InvalidInput
 
 Devices = Annotated[
     list[str],
-    typer.Argument(metavar="DEVICE...", help="NAME=KEY as codedfl site key prints it, or a file of such lines."),
+    typer.Argument(metavar="DEVICE...", help="A request (site enrol), or a folder of them; or NAME=KEY (site key)."),
 ]
 RosterFile = Annotated[Path, typer.Argument(metavar="ROSTER", help="A roster (TOML).")]
 Colluders = Annotated[int, typer.Option(min=0, help="z: a disclosure group has at least z + 2 owners of rows.")]
@@ -39,7 +41,7 @@ def new(
 
     A device's rows stay in its group as long as the roster lives.
 
-    Example: `codedfl roster new keys.txt --out roster.toml`
+    Example: `codedfl roster new requests --out roster.toml`
     """
     if out.exists():
         raise InvalidInput(f"--out must be a new file, got {str(out)!r}, which exists")
@@ -49,17 +51,24 @@ def new(
 def add(roster: RosterFile, devices: Devices, colluders: Colluders = 1, out: NewOut = None) -> None:
     """Add newcomers, who form disclosure groups of their own.
 
-    Example: `codedfl roster add roster.toml new-keys.txt`
+    Example: `codedfl roster add roster.toml new-requests`
     """
     _write(load_roster(roster).with_newcomers(_keys(devices), colluders), out or roster)
 
 
-def renew(roster: RosterFile, device: Annotated[str, typer.Argument(metavar="NAME=KEY")], out: NewOut = None) -> None:
+def renew(
+    roster: RosterFile,
+    device: Annotated[str, typer.Argument(metavar="DEVICE", help="Its request, or NAME=KEY.")],
+    out: NewOut = None,
+) -> None:
     """Give a device a new key; its name and disclosure group stay.
 
-    Example: `codedfl roster renew roster.toml site-1=0123...`
+    Example: `codedfl roster renew roster.toml site-1.request`
     """
-    ((name, key),) = _keys([device]).items()
+    keys = _keys([device])
+    if len(keys) != 1:
+        raise InvalidInput(f"a device must be one request or one NAME=KEY, got {len(keys)} in {device!r:.80}")
+    ((name, key),) = keys.items()
     _write(load_roster(roster).renewed(name, key), out or roster)
 
 
@@ -103,13 +112,17 @@ def _absence(roster: Roster) -> str:
 
 
 def _keys(devices: list[str]) -> dict[str, bytes]:
-    """By name; what is no NAME=KEY is a file of them."""
+    """By name, of requests, of NAME=KEY and of files of such lines."""
     lines: list[str] = []
+    requests = [Path(one) for one in devices if Path(one).is_dir() or one.endswith(ENDING)]
+    asked = enrolments(requests)
     for one in devices:
+        if Path(one) in requests:
+            continue
         if "=" not in one and not Path(one).is_file():
-            raise InvalidInput(f"a device must be NAME=KEY or a file of such lines, got {one!r:.80}")
+            raise InvalidInput(f"a device must be a request, NAME=KEY or a file of such lines, got {one!r:.80}")
         lines += [one] if "=" in one else Path(one).read_text(encoding="utf-8", errors="replace").splitlines()
-    keys: dict[str, bytes] = {}
+    keys = {name: one.key for name, one in asked.items() if name != SERVER_NAME}
     for line in filter(None, map(str.strip, lines)):
         name, _, text = line.rpartition("=")
         if name in keys:

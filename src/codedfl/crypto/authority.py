@@ -1,17 +1,21 @@
 """A small certificate authority: for parties who know each other, without the openssl program.
 
-It issues certificates to programs that listen (their names and addresses) and to parties that connect (their common
-name is who they are), and keeps the list of those it has revoked.
+It issues certificates to programs that listen (their names and addresses) and, by request, to parties that connect
+(their common name is who they are), and keeps the list of those it has revoked. A party makes its own key, of which
+the authority sees the public half only.
 """
 
 from __future__ import annotations
 
 import datetime
+import hashlib
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -35,6 +39,22 @@ class Issued:
     key: bytes
 
 
+@dataclass(frozen=True)
+class Requested:
+    """A request for a certificate (PKCS#10) and the private key that it is for, as PEM."""
+
+    request: bytes
+    key: bytes
+
+    @classmethod
+    def created(cls, name: str) -> Requested:
+        """A new key, and a request to certify it for who has this name."""
+        _check_name(name)
+        key = ec.generate_private_key(CURVE())
+        builder = x509.CertificateSigningRequestBuilder(_named(name))
+        return cls(builder.sign(key, hashes.SHA256()).public_bytes(_PEM), _pem(key))
+
+
 class Authority:
     """Signs with one key. ``created`` makes a new one, ``loaded`` takes up one from its files' contents."""
 
@@ -45,7 +65,7 @@ class Authority:
     @classmethod
     def created(cls, name: str, days: int) -> Authority:
         key = ec.generate_private_key(CURVE())
-        builder = _builder(_named(name), _named(name), key, days)
+        builder = _builder(_named(name), _named(name), key.public_key(), days)
         certificate = (
             builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(x509.KeyUsage(**_USAGES, key_cert_sign=True, crl_sign=True), critical=True)
@@ -76,18 +96,23 @@ class Authority:
     def for_listener(self, hosts: Sequence[str], days: int) -> Issued:
         """For a program reached under these names or addresses."""
         alternatives = x509.SubjectAlternativeName([_alternative(host) for host in hosts])
-        return self._issue(hosts[0][:MOST_NAME], days, ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
-
-    def for_party(self, name: str, days: int) -> Issued:
-        """For who connects: its common name is its name."""
-        if not 1 <= len(name) <= MOST_NAME:
-            raise InvalidInput(f"a name in a certificate must have 1 to {MOST_NAME} characters, got {name[:80]!r}")
-        return self._issue(name, days, ExtendedKeyUsageOID.CLIENT_AUTH, None)
-
-    def _issue(
-        self, name: str, days: int, usage: x509.ObjectIdentifier, alternatives: x509.SubjectAlternativeName | None
-    ) -> Issued:
         key = ec.generate_private_key(CURVE())
+        name, usage = hosts[0][:MOST_NAME], ExtendedKeyUsageOID.SERVER_AUTH
+        return Issued(self._sign(name, key.public_key(), days, usage, alternatives), _pem(key))
+
+    def for_request(self, name: str, request: bytes, days: int) -> bytes:
+        """A certificate for who connects as ``name``, for the key of its request. Nothing else of a request is read."""
+        found = read_request(name, request)
+        return self._sign(name, found.public_key(), days, ExtendedKeyUsageOID.CLIENT_AUTH, None)
+
+    def _sign(
+        self,
+        name: str,
+        key: Any,
+        days: int,
+        usage: x509.ObjectIdentifier,
+        alternatives: x509.SubjectAlternativeName | None,
+    ) -> bytes:
         builder = (
             _builder(self._certificate.subject, _named(name), key, days)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -96,7 +121,7 @@ class Authority:
         )
         if alternatives is not None:
             builder = builder.add_extension(alternatives, critical=False)
-        return Issued(builder.sign(self._key, hashes.SHA384()).public_bytes(_PEM), _pem(key))
+        return builder.sign(self._key, hashes.SHA384()).public_bytes(_PEM)
 
     def revocations(self, revoked: Sequence[bytes], days: int) -> bytes:
         """The signed list of these certificates (PEM), which are not to be let in any more. Empty revokes nobody."""
@@ -114,12 +139,55 @@ class Authority:
         return builder.sign(self._key, hashes.SHA384()).public_bytes(_PEM)
 
 
-def _builder(
-    issuer: x509.Name, subject: x509.Name, key: ec.EllipticCurvePrivateKey, days: int
-) -> x509.CertificateBuilder:
+def read_request(name: str, request: bytes) -> x509.CertificateSigningRequest:
+    """A request that says this name and is signed by the key that it is for; any other is refused."""
+    _check_name(name)
+    try:
+        found = x509.load_pem_x509_csr(request)
+        public, fits = found.public_key(), found.is_signature_valid
+    except (ValueError, UnsupportedAlgorithm):
+        raise InvalidInput(f"the certificate request of {name!r} must be PKCS#10 as PEM, got something else") from None
+    if not fits or not isinstance(public, ec.EllipticCurvePublicKey) or not isinstance(public.curve, CURVE):
+        raise InvalidInput(
+            f"the certificate request of {name!r} must be signed by its own key on {CURVE.name}, got another signature"
+            " or key"
+        )
+    if (said := common_name(found)) != name:
+        raise InvalidInput(f"the certificate request must be for {name!r}, got one for {said!r}")
+    return found
+
+
+def read_certificate(certificate: bytes) -> x509.Certificate:
+    """One certificate from its PEM; anything else is refused."""
+    try:
+        return x509.load_pem_x509_certificate(certificate)
+    except ValueError as error:
+        raise InvalidInput(f"the certificate must be PEM, got something else ({error})") from None
+
+
+def common_name(found: x509.Certificate | x509.CertificateSigningRequest) -> str:
+    """Whom a certificate or a request names; empty where it names nobody."""
+    names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(names[0].value) if names else ""
+
+
+def key_digest(found: x509.Certificate | x509.CertificateSigningRequest) -> str:
+    """32 hex digits of SHA-256 over the public key: which key a certificate or a request is for."""
+    encoded = found.public_key().public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return hashlib.sha256(encoded).hexdigest()[:32]
+
+
+def _check_name(name: str) -> None:
+    if not 1 <= len(name) <= MOST_NAME:
+        raise InvalidInput(f"a name in a certificate must have 1 to {MOST_NAME} characters, got {name[:80]!r}")
+
+
+def _builder(issuer: x509.Name, subject: x509.Name, key: Any, days: int) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC) - _SLACK
     return (
-        x509.CertificateBuilder(issuer, subject, key.public_key())
+        x509.CertificateBuilder(issuer, subject, key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now)
         .not_valid_after(now + datetime.timedelta(days=days))

@@ -6,8 +6,10 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 
+from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.study import Study
 from codedfl.crypto.sealed import fingerprint
+from codedfl.device.approved import newer_edition
 from codedfl.device.membership import Membership
 from codedfl.engines import mqtt_device
 from codedfl.mqtt.address import BrokerAddress
@@ -57,6 +59,17 @@ class _Housekeeping:
         for study, device in self._devices.items():
             key = fingerprint(self._membership.roster(study).keys[device.name])
             log.info("%s takes part in %r at %s, key %s", device.name, study.name, self._address, key)
+        self._say_older()
         former = self._membership.folder / _FORMER_RUNS
         if any(former.glob("*/*")):
             log.warning("runs that were begun by codedfl 0.3 do not go on: finish them with it, or delete %s", former)
+
+    def _say_older(self) -> None:
+        """A run of an older edition may still be going on; whoever joins it alone by mistake waits for good."""
+        joined = {(study.name, study.edition) for study in self._devices}
+        with DeviceFolder.of(self._membership.state, self._membership.name).ledger() as ledger:
+            pass
+        for study in self._devices:
+            newest = max(one.edition for one in ledger.approvals if one.name == study.name)
+            if (study.name, newest) not in joined:
+                log.warning("%s", newer_edition(study, ledger))

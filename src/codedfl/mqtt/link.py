@@ -143,8 +143,8 @@ class BrokerLink:
             )
         except ssl.SSLCertVerificationError as error:
             raise BrokerFailed(
-                f"the certificate of the broker at {self.address} must be signed by --ca, be valid today and carry that"
-                f" name, got {one_line(error.verify_message)}"
+                f"the certificate of the broker at {self.address} must be signed by the kit's authority, be valid today"
+                f" and carry that name, got {one_line(error.verify_message)}"
             ) from None
         except (OSError, ValueError) as error:
             raise BrokerFailed(f"the broker must be reachable at {self.address}, got {one_line(error)}") from None
