@@ -16,7 +16,7 @@ from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.kit import load_kit
 from codedfl.contract.policy import Policy, load_policy
-from codedfl.contract.words import printable
+from codedfl.contract.words import Section, printable
 from codedfl.data.tables import read_file
 from codedfl.device.membership import checked_owner
 from codedfl.private_files import default_state_dir
@@ -49,20 +49,26 @@ def approve_study(
     name, loaded = checked_owner(found, states), found.study
     screen.say(f"kit of {name}, fingerprint {found.fingerprint}: compare it with the coordinator's")
     screen.say()
-    approval = approve(
-        loaded,
-        found.roster,
-        name,
-        own_key(name, state),
-        None if table is None else read_file(table, empty=True),
-        DeviceFolder.of(states, name),
-        who=who,
-        when=datetime.now(UTC).isoformat(timespec="seconds"),
-        policy=load_policy(policy) if policy else Policy(),
-        show=lambda sections: show_sections(screen, sections),
-        words=words_of(loaded),
-        dry_run=dry_run,
-    )
+    said_of_it: list[tuple[Section, ...]] = []
+    try:
+        with screen.busy("judging"):
+            approval = approve(
+                loaded,
+                found.roster,
+                name,
+                own_key(name, state),
+                None if table is None else read_file(table, empty=True),
+                DeviceFolder.of(states, name),
+                who=who,
+                when=datetime.now(UTC).isoformat(timespec="seconds"),
+                policy=load_policy(policy) if policy else Policy(),
+                show=said_of_it.append,
+                words=words_of(loaded),
+                dry_run=dry_run,
+            )
+    finally:  # also above a refusal
+        for sections in said_of_it:
+            show_sections(screen, sections)
     said = f"{approval.name} ({approval.digest.hex()[:16]}...) is approved by {approval.who} since {approval.when}"
     screen.say()
     if dry_run:

@@ -35,7 +35,8 @@ def leave_study(
     screen, loaded = Screen(json), load_study(study)
     rule = "FOLDER must hold what codedfl server run or study rehearse wrote"
     kept = read_total(loaded, options.read_json(folder / TOTAL_FILE, rule)).without(options.listed(owners))
-    made = refit(loaded, kept.total, kept.merged).unless_clipped(loaded, kept.clipped)
+    with screen.busy("fitting"):
+        made = refit(loaded, kept.total, kept.merged).unless_clipped(loaded, kept.clipped)
     make_folder("--out", out)
     content = {"digest": loaded.digest().hex(), **kept.to_dict()}
     write_private(out / TOTAL_FILE, [(json_text.dumps(content) + "\n").encode()])
