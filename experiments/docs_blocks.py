@@ -56,9 +56,12 @@ _VARIES = (
     (re.compile(r"\b\d\d?:\d\d(?::\d\d)?(?: UTC)?\b"), "<time>"),
     (re.compile(r"\b\d+(?:\.\d+)? (?:ms|s|min|h|seconds|minutes)\b"), "<time>"),
     (re.compile(r"\b\d+ MB are free"), "<room>"),
+    (re.compile(r"\((?:mosquitto|small)\)"), "<broker>"),  # whichever is installed
     (re.compile(r"\b\d+\.\d+\.\d+(?:\.?(?:dev|rc|a|b)\d+)?\b"), "<version>"),
     (re.compile(r"\s+"), " "),  # columns are as wide as what stands in them
 )
+
+_ALL_DIGITS = re.compile(r"-?\b\d+\.\d{9,}(?:e[-+]?\d+)?")  # whose last ones are the processor's
 
 
 @dataclass(frozen=True)
@@ -169,6 +172,7 @@ def comparable(text: str, *, digits: bool = True) -> str:
     """
     for pattern, place in _VARIES:
         text = pattern.sub(place, text)
+    text = _ALL_DIGITS.sub(lambda found: f"{float(found[0]):.6g}", text)
     return (text if digits else re.sub(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?", "#", text)).strip()
 
 

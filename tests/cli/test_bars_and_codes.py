@@ -18,6 +18,7 @@ from codedfl.cli import exit_codes
 from codedfl.cli.listed import Listed
 from codedfl.cli.tree import TREE
 from codedfl_lab.cli import commands as laboratory
+from codedfl_lab.datasets import fetch
 
 # Over before anybody would look for a bar, or talking all the time themselves.
 QUICK = {
@@ -87,8 +88,11 @@ class TestExitCodes:
         assert ended.stderr.startswith("error: ") and ended.stderr.count("\n") == 1
 
     def test_3_a_data_set_cannot_be_had(self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.delenv("CODEDFL_FETCH", raising=False)
-        ended = run("lab", "train", "mnist", "--data-dir", tmp_path / "empty")
+        def without_network(*_: object) -> None:
+            raise OSError("no network here")
+
+        monkeypatch.setattr(fetch, "_one_from_mirror", without_network)
+        ended = run("lab", "train", "mnist", "--set", f"data_dir={tmp_path / 'empty'}")
         assert ended.exit_code == exit_codes.NO_DATA == 3, ended.stderr
 
     def test_130_ctrl_c(self, run: Run, monkeypatch: pytest.MonkeyPatch):

@@ -43,7 +43,6 @@ def test_the_help_ends_with_an_example_that_the_command_takes(path: tuple[str, .
 # Options whose value is of one kind everywhere, with the kind that their placeholder says.
 KINDS = {
     "--target": {"COLUMN"},
-    "--device": {"NAME"},
     "--device-column": {"COLUMN"},
     "--policy": {"FILE"},
     "--host": {"NAME"},
@@ -64,7 +63,7 @@ def test_one_meaning_per_option():
         for one in options_of(command):
             kinds[one.opts[0]].add(one.metavar)
     assert {name: kinds[name] for name in KINDS} == KINDS
-    assert not {"--key", "--step", "--check", "--server", "--targets"} & set(kinds)
+    assert not {"--device", "--key", "--step", "--check", "--server", "--targets"} & set(kinds)
 
 
 def exists(words: list[str]) -> bool:

@@ -1,4 +1,4 @@
-"""The site's pages before a browser sees them: words, lengths of sentences, signatures, formulas, drawings, messages."""
+"""The site's pages before a browser sees them: words, lengths of sentences, signatures, formulas, drawings."""
 
 from __future__ import annotations
 
