@@ -39,7 +39,7 @@ class Picture:
 
 PICTURES = (
     Picture("result.png", "publish.md", "stay/result.html", 900, 1000),
-    Picture("run.png", "ten-minutes.md", "first/report.html", 1100, 900),
+    Picture("run.png", "ten-minutes.md", "first/report.html", 1280, 820),
     Picture("comparison.png", "ten-minutes.md", "race/report.html", 1000, 1000),
 )
 
