@@ -7,7 +7,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: run test check coverage contract statistics referee bench reproduce federation federation-restart fleet survival faults liars fuzz audit lock \
-	docs browser dist quick-starts installs hospitals hospital-trial house nightly clean
+	docs outputs browser dist quick-starts installs hospitals hospital-trial house nightly clean
 
 $(VENV)/.installed: pyproject.toml lab/pyproject.toml constraints.txt src/codedfl/version.py
 	$(PYTHON) -m venv $(VENV)
@@ -124,6 +124,11 @@ $(VENV)/.docs-installed: $(VENV)/.installed
 # The site in build/site: reference pages from the code, notebooks run, warnings are errors. No network.
 docs: $(VENV)/.docs-installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+# What pages show of commands, and the pictures of result pages: made again, written where they differ.
+outputs: $(VENV)/.docs-installed
+	$(BIN)/python -m experiments.docs_outputs
+	$(BIN)/python -m experiments.docs_pictures
 
 # Every code block of the site, and every page in a real browser (chromium and chromium-driver of the system's packages).
 browser: docs
