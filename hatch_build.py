@@ -69,7 +69,7 @@ def _component(name: str, scope: str) -> dict[str, Any]:
     return {"type": "library", "bom-ref": purl, "name": name, "purl": purl, "scope": scope, "properties": []}
 
 
-class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
+class CustomBuildHook(BuildHookInterface):
     """Adds the file to every wheel but that of an editable installation."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

@@ -31,8 +31,13 @@ def api_pages(markdown: Callable[[str], str]) -> dict[str, str]:
         for name, thing in things.items():
             lines += [f"## {name}", "", *_signature_block(name, thing), markdown(inspect.getdoc(thing) or ""), ""]
             lines += [*_methods(thing, markdown)]
-        found[f"{FOLDER}/{folder}.md"] = "\n".join(lines).rstrip() + "\n"
+        found[f"{FOLDER}/{page_of(folder)}"] = "\n".join(lines).rstrip() + "\n"
     return found
+
+
+def page_of(folder: str) -> str:
+    """The file of a folder's page; no dots, which would read as a name of Python."""
+    return f"{folder.replace('.', '-')}.md"
 
 
 def homes() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -71,8 +76,7 @@ def short_signature(name: str, thing: Any, most: int = _ONE_LINE) -> str:
 
 
 def _parameter(one: inspect.Parameter) -> str:
-    stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
-    text = f"{stars}{one.name}"
+    text = _named(one)
     kind = "" if one.annotation is one.empty else _type(one.annotation)
     text += f": {kind}" if kind and len(kind) + len(text) < MOST_COLUMNS - 24 else ""
     if one.default is one.empty:
@@ -116,8 +120,9 @@ def _methods(thing: Any, markdown: Callable[[str], str]) -> list[str]:
 
 
 def _named(one: inspect.Parameter) -> str:
-    stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
-    return f"{stars}{one.name}"
+    if one.kind is one.VAR_POSITIONAL:
+        return f"*{one.name}"
+    return f"**{one.name}" if one.kind is one.VAR_KEYWORD else one.name
 
 
 def _about(folder: str) -> str:
@@ -135,9 +140,9 @@ def _index(folders: list[tuple[str, dict[str, Any]]], markdown: Callable[[str], 
         "",
     ]
     for folder, things in folders:
-        lines += [f"## [{folder}]({folder}.md)", "", "| name | what it is |", "|---|---|"]
+        lines += [f"## [{folder}]({page_of(folder)})", "", "| name | what it is |", "|---|---|"]
         for name, thing in things.items():
             said = " ".join(markdown((inspect.getdoc(thing) or "").split("\n\n")[0]).split()).replace("|", "\\|")
-            lines.append(f"| [`{name}`]({folder}.md#{name.lower()}) | {said} |")
+            lines.append(f"| [`{name}`]({page_of(folder)}#{name.lower()}) | {said} |")
         lines.append("")
     return "\n".join(lines)

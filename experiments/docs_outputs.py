@@ -14,7 +14,14 @@ from pathlib import Path
 from codedfl.files import write_text
 from experiments.docs_blocks import OF_ONE_RUN, OUTPUT, ROOT, a_reader, comparable, page_text, shortened, with_outputs
 
-STEP_BY_STEP = ("ten-minutes.md", "ten-hospitals.md", "publish.md", "deploy-one-machine.md", "cookbook.md", "how-it-works.md")
+STEP_BY_STEP = (
+    "ten-minutes.md",
+    "ten-hospitals.md",
+    "publish.md",
+    "deploy-one-machine.md",
+    "cookbook.md",
+    "how-it-works.md",
+)
 """Pages on which every shell block that is run has its output below it."""
 
 

@@ -68,8 +68,8 @@ def test_signatures_fit_a_narrow_screen():
 def test_every_public_name_has_its_place():
     index = pages()[f"{docs_api.FOLDER}/index.md"]
     for folder, things in docs_api.homes():
-        assert [name for name in things if f"[`{name}`]({folder}.md#{name.lower()})" not in index] == []
-        assert f"{docs_api.FOLDER}/{folder}.md" in (ROOT / "mkdocs.yml").read_text()
+        assert [name for name in things if f"[`{name}`]({docs_api.page_of(folder)}#{name.lower()})" not in index] == []
+        assert f"{docs_api.FOLDER}/{docs_api.page_of(folder)}" in (ROOT / "mkdocs.yml").read_text()
 
 
 def test_formulas_become_mathml():

@@ -35,7 +35,7 @@ class TrainingOptions:
             "--scheme",
             help="role-keys: colluders learn nothing; role-sums: the same in closed form; coded-padded: the paper's; "
             "coded-keys, one-shot: its keys instead of its data. role-sums and one-shot show the server the whole "
-            "total of X'X.",
+            "summed X'X.",
             show_default=f"{RoleKeys.name}; {RoleSums.name} with --epsilon",
         ),
     ] = None
@@ -107,7 +107,7 @@ class TrainingOptions:
         in_settings(
             min=0,
             metavar="K",
-            help="Answers to wait for beyond D - alpha + 1: one detects a wrong answer, 2t find t liars.",
+            help="Answers to wait for beyond D - alpha + 1: one detects a wrong answer, 2t find t devices that lie.",
         ),
     ] = 0
     precision: Annotated[
