@@ -22,9 +22,9 @@ from codedfl_lab.datasets import fetch
 
 # Over before anybody would look for a bar, or talking all the time themselves.
 QUICK = {
-    "study show", "study heterogeneity", "roster new", "roster add", "roster renew", "roster show", "site key",
-    "site enrol", "site withdraw", "site ledger", "server key", "server enrol", "broker new", "broker renew",
-    "broker add", "broker revoke", "study kit", "lab fleet show", "lab fleet",
+    "study show", "study heterogeneity", "roster new", "roster add", "roster renew", "roster show",
+    "site enrol", "site withdraw", "site ledger", "server enrol", "broker new", "broker renew",
+    "broker revoke", "study kit", "lab fleet show", "lab fleet",
 }  # fmt: skip
 STAYS = {"site join", "server run", "server watch", "broker start"}  # each has a log or a live table
 

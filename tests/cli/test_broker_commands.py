@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_runner import Run
-from kit_files import kit_of
+from kit_files import enrol, kit_of, server_key
 
 from codedfl.contract.names import SERVER_NAME
 from codedfl.errors import InvalidInput
@@ -25,16 +25,14 @@ SERVE = ("server", "run", "codedfl-server.kit", "--state", "state")
 def study(run: Run) -> None:
     """Of three clinics, whose keys and server are in the study."""
     Path("mine.csv").write_text(TABLE)
-    Path("keys.txt").write_text("".join(run("site", "key", name, "--state", "state").stdout for name in NAMES))
-    assert run("roster", "new", "keys.txt").exit_code == 0
+    assert run("roster", "new", *enrol(*NAMES)).exit_code == 0
     drafted = run("study", "new", "mine.csv", "--target", "days", "--task", "regression", "--participants", "3")
     assert drafted.exit_code == 0
     lines = run("roster", "show", "roster.toml").stdout.splitlines()
     roster = next(line for line in lines if line.startswith("roster = "))
-    server = run("server", "key", "--state", "state").stdout.strip()
     text = Path("study.toml").read_text()
     text = re.sub("(?m)^# roster = .*", roster, text)
-    Path("study.toml").write_text(re.sub("(?m)^# server_key = .*", server, text))
+    Path("study.toml").write_text(re.sub("(?m)^# server_key = .*", server_key(), text))
     for name in ("clinic-1", SERVER_NAME):
         kit_of(name)
 
@@ -62,7 +60,7 @@ def test_an_approved_study_only_lacks_its_broker(run: Run):
 
 
 def test_a_device_with_another_key_than_the_rosters(run: Run):
-    run("site", "key", "clinic-1", "--state", "elsewhere")
+    enrol("clinic-1", state="elsewhere")
     result = run(*JOIN, "--state", "elsewhere")
     assert result.exit_code == 2
     assert result.stderr.startswith("error: 'clinic-1' must be on the roster with this device's key ")
@@ -71,8 +69,7 @@ def test_a_device_with_another_key_than_the_rosters(run: Run):
 
 def test_a_kit_whose_roster_is_not_the_studys(run: Run):
     """As one that was put together by hand, with a fingerprint that fits."""
-    Path("more.txt").write_text("".join(run("site", "key", f"new-{i}", "--state", "state").stdout for i in range(3)))
-    assert run("roster", "add", "roster.toml", "more.txt").exit_code == 0
+    assert run("roster", "add", "roster.toml", *enrol("new-0", "new-1", "new-2")).exit_code == 0
     with pytest.raises(InvalidInput, match=r"^the roster must be the one that the study names, "):
         kit_of("clinic-1")
 

@@ -16,7 +16,8 @@ from command_runner import Run, invoke
 from codedfl.contract.enrolment import Enrolment, load_enrolment
 from codedfl.contract.kit import Kit, load_kit
 from codedfl.crypto import authority
-from codedfl.crypto.authority import Requested, key_digest, read_certificate
+from codedfl.crypto.authority import Requested
+from codedfl.crypto.certificates import key_digest, read_certificate
 from codedfl.crypto.sealed import Identity, fingerprint
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.broker_folder import BrokerFolder
@@ -51,6 +52,8 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         patch.chdir(asked)
         Path("mine.csv").write_text(TABLE)
         said(invoke, "study", "new", "mine.csv", "--target", "days", "--task", "regression", "--participants", "3")
+        drafted = Path("study.toml")  # all rows are trained on: which ones are held out, a device draws
+        drafted.write_text(drafted.read_text().replace("held_out = 0.2", "held_out = 0.0"))
         for name in NAMES:
             said(invoke, "site", "enrol", name, "--state", f"at-{name}", "--out", f"requests/{name}.request")
         said(invoke, "server", "enrol", "--state", "at-server", "--out", "requests/server.request")
@@ -116,7 +119,7 @@ def test_what_a_kit_says_can_be_read_before_it_is_approved(run: Run):
         *("site", "approve", "kits/clinic-1.kit", "--table", "mine.csv", "--who", "Ada"), "--state", "at-clinic-1"
     ).stdout.splitlines()[0]
     kit = load_kit(Path("kits/clinic-1.kit"))
-    assert first == f"kit of clinic-1, fingerprint {kit.fingerprint}: compare it with the coordinator's"
+    assert first == f"fingerprint of the kit: {kit.fingerprint}"
 
 
 @pytest.mark.usefixtures("made")
@@ -244,6 +247,28 @@ def test_an_old_kit_after_a_new_edition(run: Run):
     assert told not in " ".join(run("site", "check", "second/clinic-1.kit", "--state", "at-clinic-1").stdout.split())
 
 
+@pytest.mark.usefixtures("asked")
+def test_of_several_kits_the_certificate_that_ends_last_counts(run: Run, monkeypatch: pytest.MonkeyPatch):
+    with monkeypatch.context() as patch:
+        expired(patch)
+        said(run, *KIT)
+    approve(run, "kits/clinic-1.kit")
+    new_edition(run)
+    for kits in (("kits", "second"), ("second", "kits")):
+        words = ("site", "join", *(f"{folder}/clinic-1.kit" for folder in kits), "--state", "at-clinic-1")
+        assert refusal(run, *words).startswith("the study 'days' must be approved on this device, got no approval of ")
+    approve(run, "second/clinic-1.kit")
+    assert refusal(run, *words).startswith("the broker must be reachable at mqtts://localhost:8883")
+    said(run, "broker", "new", "other", "--host", "elsewhere")
+    said(run, *KIT[:5], "--broker", "other", "--out", "third")
+    assert refusal(run, "site", "join", "kits/clinic-1.kit", "third/clinic-1.kit", "--state", "at-clinic-1") == (
+        "all kits must be for one broker, got several: one process each joins them"
+    )
+    assert refusal(run, "site", "join", "kits/clinic-1.kit", "third/clinic-2.kit", "--state", "at-clinic-1") == (
+        "all kits must be of one device, got one of 'clinic-1' and one of 'clinic-2'"
+    )
+
+
 @pytest.mark.usefixtures("made")
 def test_kits_of_another_edition_do_not_take_the_place_of_others(run: Run):
     Path("second.toml").write_text(Path("kits/study.toml").read_text().replace("edition = 1", "edition = 2"))
@@ -352,7 +377,10 @@ def test_a_roster_of_requests(run: Run):
     assert [line.split()[0] for line in told.splitlines()[1:-1]] == [*NAMES]
     said(run, "site", "enrol", "clinic-1", "--state", "lost-and-new")
     assert run("roster", "renew", "roster.toml", "clinic-1.request", "--out", "new.toml").exit_code == 0
-    assert refusal(run, "roster", "renew", "roster.toml", "requests").startswith("a device must be one request or one")
+    assert (
+        refusal(run, "roster", "renew", "roster.toml", "requests")
+        == "the request must be a readable file, got 'requests'"
+    )
 
 
 @pytest.mark.usefixtures("asked")

@@ -84,10 +84,10 @@ def test_what_is_not_run_says_why_and_is_held_against_the_command_line(page: str
 
 def test_commands_are_found():
     text = (
-        "for i in 0 1; do codedfl site key h-$i --state s; done > roster.toml\n"
+        "for i in 0 1; do codedfl site enrol h-$i --state s; done > roster.toml\n"
         "sudo -u x /bin/codedfl server watch a \\\n  --open &  # codedfl\n"
     )
-    assert list(commands(text)) == [["site", "key", "h-$i", "--state", "s"], ["server", "watch", "a", "--open"]]
+    assert list(commands(text)) == [["site", "enrol", "h-$i", "--state", "s"], ["server", "watch", "a", "--open"]]
 
 
 @pytest.mark.parametrize("name", nightly_but(CHEAP_NOTEBOOKS, NOTEBOOKS))

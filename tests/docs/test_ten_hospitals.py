@@ -15,7 +15,7 @@ from experiments.docs_blocks import ROOT, Block, a_reader, blocks, commands, pag
 
 from codedfl.contract.kit import load_kit
 from codedfl.contract.policy import Policy
-from codedfl.crypto.authority import read_request
+from codedfl.crypto.certificates import read_request
 from codedfl.data.model import TrainedModel
 from codedfl.data.tables import read_file
 from codedfl.run.rehearsal import Rehearsed, rehearse

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NoReturn
@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from approved_studies import Federation, federation, tables
 from codedfl.cli.app import app
 from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.kit import Kit
 from codedfl.contract.names import SERVER_NAME
 from codedfl.contract.study import Study
 from codedfl.device.joining import _Housekeeping
@@ -133,18 +134,17 @@ def test_a_device_that_joins_an_older_edition_alone_says_so(made: Federation, ca
         _Housekeeping(devices, nowhere, made.membership(NAME), True)._say_older()
         assert len(caplog.messages) == (len(joined) == 1)
     assert caplog.messages == [
-        "the kit must be of the newest edition of 'stays' that was approved here, 2, got 1: join with the kit of edition"
-        " 2, or with both"
+        "the kit must be of the newest edition of 'stays' that was approved here, 2, got 1: join with the kit of"
+        " edition 2, or with both"
     ]
 
 
 def check(made: Federation, monkeypatch: pytest.MonkeyPatch, *more: str) -> Result:
-    @dataclass
-    class AKit:
-        name, study, roster = NAME, made.study, made.roster
-        broker, authority, certificate = "mqtt://127.0.0.1:1", "", ""
+    class OfStudy(Kit):
+        study = made.study
 
-    monkeypatch.setattr("codedfl.contract.kit.load_kit", lambda _: AKit())
+    kit = OfStudy(NAME, "", made.roster, "mqtt://127.0.0.1:1")
+    monkeypatch.setattr("codedfl.contract.kit.load_kit", lambda _: kit)
     command = ["site", "check", "a.kit", "--state", str(made.folder), *more]
     return CliRunner(env={"COLUMNS": "80"}).invoke(app, command, catch_exceptions=False)
 

@@ -15,8 +15,6 @@ from codedfl.flower.records import ASK, HELLO, Hello, packed, unpacked
 from codedfl.sum import wire
 from codedfl.sum.keys import digest
 
-PRINTABLE = "must be printable, without spaces, / \\ + # and a dot in front"
-
 
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Machines:

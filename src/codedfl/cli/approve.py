@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from codedfl.cli import options
-from codedfl.cli.key import State, own_key
+from codedfl.cli.broker_options import State
 from codedfl.cli.screen import Screen
 from codedfl.cli.sections import show_sections
 from codedfl.contract.approval import approve
@@ -17,6 +17,7 @@ from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.kit import load_kit
 from codedfl.contract.policy import Policy, load_policy
 from codedfl.contract.words import Section, printable
+from codedfl.crypto.key_files import DEVICE_KEY, load_identity
 from codedfl.data.tables import read_file
 from codedfl.device.membership import checked_owner
 from codedfl.private_files import default_state_dir
@@ -47,7 +48,8 @@ def approve_study(
     """
     screen, found, states = Screen(), load_kit(kit), state or default_state_dir()
     name, loaded = checked_owner(found, states), found.study
-    screen.say(f"kit of {name}, fingerprint {found.fingerprint}: compare it with the coordinator's")
+    screen.say(f"fingerprint of the kit: {found.fingerprint}")
+    screen.sentence("The coordinator and every other site must have the same: compare it by telephone.")
     screen.say()
     said_of_it: list[tuple[Section, ...]] = []
     try:
@@ -56,7 +58,7 @@ def approve_study(
                 loaded,
                 found.roster,
                 name,
-                own_key(name, state),
+                load_identity(states / name / DEVICE_KEY).public,
                 None if table is None else read_file(table, empty=True),
                 DeviceFolder.of(states, name),
                 who=who,

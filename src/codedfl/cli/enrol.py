@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from codedfl.cli.key import State
+from codedfl.cli.broker_options import State
 from codedfl.cli.screen import Screen, check_writable
 from codedfl.contract.enrolment import ENDING, Enrolment
 from codedfl.contract.names import SERVER_NAME, checked_device
@@ -55,5 +55,5 @@ def _enrol(name: str, key_file: Path, state: Path | None, out: Path | None) -> N
     identity = load_identity(folder / key_file)
     request = TlsKeys(folder / name / TLS_FOLDER).request(name)
     Enrolment.signed(name, identity, request.decode()).save(path)
-    screen.say(f"wrote {path}: send it to the coordinator of the study; nothing in it is secret")
-    screen.say(f"its fingerprint, to read out by telephone: {fingerprint(identity.public)}")
+    screen.sentence(f"wrote {path}: send it to the coordinator of the study; nothing in it is secret")
+    screen.say(f"fingerprint, to read out by telephone: {fingerprint(identity.public)}")

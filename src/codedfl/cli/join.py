@@ -89,7 +89,7 @@ def _at_broker(paths: list[Path], state: Path | None) -> tuple[Screen, list[Kit]
     use_console(screen.remarks)
     kits, states = [load_kit(path) for path in paths], state or default_state_dir()
     membership = Membership.by_kits(kits, states)
-    newest = kits[-1]
+    newest = max(kits, key=lambda one: one.until.timestamp() if one.until else 0.0)
     if [one for one in kits if (one.broker, one.authority) != (newest.broker, newest.authority)]:
         raise InvalidInput("all kits must be for one broker, got several: one process each joins them")
     if not newest.broker:

@@ -8,7 +8,9 @@ _OF_THE_LAB = ("compare", "data", "demo", "fleet", "plan", "privacy", "reproduce
 
 RENAMED: Mapping[str, str] = {
     "encode": "site encode",
-    "key": "site key, or codedfl server key for the server's",
+    "key": "site enrol, or codedfl server enrol for the server's",
+    "site key": "site enrol",
+    "server key": "server enrol",
     "join": "site join",
     "ledger": "site ledger",
     "serve": "server run",
@@ -30,7 +32,6 @@ RENAMED_OPTIONS: Mapping[str, Mapping[str, str]] = {
     "site join": {**_KIT, "--check": "codedfl site check", "--table": "codedfl site check --table"},
     "site check": _KIT,
     "site approve": {option: _KIT[option] for option in ("--name", "--roster")},
-    "site key": {"--server": "codedfl server key"},
     "server run": {option: _KIT[option] for option in _NOW_IN_KIT if option != "--name"},
     "broker new": {"--device": "codedfl site enrol"},
     "server watch": {"--host": "--listen"},

@@ -27,7 +27,7 @@ from codedfl.contract.draft import (
     pooled,
     study_text,
 )
-from codedfl.contract.kit import load_agreement
+from codedfl.contract.kit import study_and_roster
 from codedfl.contract.roster import load_roster
 from codedfl.contract.study import Study
 from codedfl.contract.words import explain, printable
@@ -201,7 +201,7 @@ def check(
 
     Example: `codedfl study check study.toml my.csv`
     """
-    screen, (loaded, _) = Screen(json), load_agreement(study)
+    screen, (loaded, _) = Screen(json), study_and_roster(study)
     say_left_out(screen, data)
     with screen.busy(f"reading {data.name}"):
         found = [_checked(loaded, path) for path in (table_files(data).values() if data.is_dir() else [data])]
@@ -246,7 +246,7 @@ def show(
     Example: `codedfl study show study.toml --roster roster.toml`
     """
     screen = Screen(json)
-    loaded, of_kit = load_agreement(study)
+    loaded, of_kit = study_and_roster(study)
     sections = explain(loaded, of_kit if roster is None else load_roster(roster), words=words_of(loaded))
     screen.say(printable(loaded.name))
     show_sections(screen, sections)

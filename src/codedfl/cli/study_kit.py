@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -10,12 +9,11 @@ import typer
 from rich.text import Text
 
 from codedfl.cli import broker_options, options
+from codedfl.cli.roster import absence
 from codedfl.cli.screen import Screen, table
 from codedfl.contract.enrolment import enrolments
-from codedfl.contract.kit import Kit
 from codedfl.contract.roster import load_roster
 from codedfl.contract.toml_file import load_study
-from codedfl.crypto.authority import read_certificate
 from codedfl.crypto.sealed import fingerprint
 from codedfl.errors import InvalidInput
 from codedfl.run.kits import Admits, HostedBroker, Kits
@@ -41,7 +39,9 @@ def make_kits(
     ] = None,
     authority: Annotated[
         Path | None,
-        typer.Option("--ca", metavar="FILE", help="With a URL: who signed its own.", show_default="the system's"),
+        typer.Option(
+            "--ca", metavar="FILE", help="With a URL: who signed the broker's certificate.", show_default="the system's"
+        ),
     ] = None,
     certificates: Annotated[
         Path | None,
@@ -64,10 +64,13 @@ def make_kits(
     paths = made.save(out)
     shown = table("kit", "key, read out by who has it", "certificate until", left=3)
     for name, path in paths.items():
-        shown.add_row(Text(str(path)), fingerprint(asked[name].key), _until(made.kits[name]))
+        until = made.kits[name].until
+        shown.add_row(Text(str(path)), fingerprint(asked[name].key), f"{until:%Y-%m-%d}" if until else "-")
     screen.show(shown)
     if missing := [name for name in made.roster.keys if name not in asked]:
         screen.sentence(f"without a request, hence without a kit: {', '.join(missing)}")
+    if roster is None:
+        screen.sentence(absence(made.roster))
     screen.say(f"fingerprint of the kits: {next(iter(made.kits.values())).fingerprint}")
 
 
@@ -89,10 +92,3 @@ def _broker(said: str, authority: Path | None, certificates: Path | None) -> Adm
     if not authority.is_file():
         raise InvalidInput(f"--ca must be a readable file, got {str(authority)!r}")
     return HostedBroker(said, authority.read_text(encoding="ascii", errors="replace"), certificates)
-
-
-def _until(kit: Kit) -> str:
-    if not kit.certificate:
-        return "-"
-    until: datetime = read_certificate(kit.certificate.encode()).not_valid_after_utc
-    return f"{until:%Y-%m-%d}"

@@ -86,7 +86,6 @@ TREE = (
                 "Make this device's keys, which stay here, and write the request that its coordinator needs.",
                 "codedfl.cli.enrol:enrol_site",
             ),
-            Listed("key", "Print a device's name and its public key, which is no secret.", "codedfl.cli.key:show_key"),
             Listed(
                 "encode",
                 "Encode pictures or texts once, into a table that a study with a [matrix] section takes.",
@@ -127,11 +126,6 @@ TREE = (
                 "enrol",
                 "Make the server's keys, which stay here, and write its request.",
                 "codedfl.cli.enrol:enrol_server",
-            ),
-            Listed(
-                "key",
-                "Print the line of a study that names the server of this machine.",
-                "codedfl.cli.key:show_server_key",
             ),
             Listed(
                 "run",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from codedfl.contract.names import checked_name
 from codedfl.contract.public_files import read_texts, write_texts
-from codedfl.crypto.authority import read_request
+from codedfl.crypto.certificates import read_request
 from codedfl.crypto.key_files import parse_public
 from codedfl.crypto.sealed import SIGNATURE_BYTES, Identity, verify
 from codedfl.errors import InvalidInput, MessageRefused
@@ -40,7 +40,7 @@ class Enrolment:
     >>> from codedfl.crypto.sealed import Identity
     >>> made = Enrolment.signed("clinic-1", Identity(bytes(32)), Requested.created("clinic-1").request.decode())
     >>> made.name, made.key.hex()[:8]
-    ('clinic-1', '6d0fea71')
+    ('clinic-1', 'cc37d632')
     """
 
     name: str

@@ -8,6 +8,7 @@ key that was made on its machine.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from codedfl.contract.public_files import read_texts, write_texts
 from codedfl.contract.roster import Roster, parse_roster, roster_text
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import load_study, parse_study
-from codedfl.crypto.authority import common_name, read_certificate
+from codedfl.crypto.certificates import common_name, read_certificate
 from codedfl.data.canonical import canonical_digest
 from codedfl.errors import InvalidInput
 
@@ -75,6 +76,11 @@ class Kit:
         """32 hex digits over what is everybody's, to be read out: all kits of a study have the same."""
         return canonical_digest(FORMAT, [self._texts()[key].strip() for key in _COMMON]).hex()[:32]
 
+    @property
+    def until(self) -> datetime | None:
+        """When its certificate ends; None where it has none."""
+        return read_certificate(self.certificate.encode()).not_valid_after_utc if self.certificate else None
+
     def _texts(self) -> dict[str, str]:
         study = self.study_text.replace("\r\n", "\n")
         return dict(zip(_COMMON, (study, roster_text(self.roster), self.broker, self.authority), strict=True))
@@ -106,10 +112,10 @@ def load_kit(path: Path) -> Kit:
     return Kit(texts["name"], texts["study"], roster, *own)
 
 
-def load_agreement(path: Path) -> tuple[Study, Roster | None]:
+def study_and_roster(path: Path) -> tuple[Study, Roster | None]:
     """The study and the roster of a kit; of a study file the study alone.
 
-    >>> load_agreement(Path("no-such.toml"))
+    >>> study_and_roster(Path("no-such.toml"))
     Traceback (most recent call last):
     ...
     codedfl.errors.InvalidInput: the study file must exist, got 'no-such.toml'

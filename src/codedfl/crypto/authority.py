@@ -8,22 +8,19 @@ the authority sees the public half only.
 from __future__ import annotations
 
 import datetime
-import hashlib
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from codedfl.crypto.certificates import CURVE, MOST_NAME, check_name, read_request
 from codedfl.errors import InvalidInput
 
-CURVE = ec.SECP256R1  # a thousand devices that connect at once are a thousand signatures of the broker
-MOST_NAME = 64  # characters of a common name, by X.520
 _PEM = serialization.Encoding.PEM
 _SLACK = datetime.timedelta(minutes=5)  # clocks differ
 _USAGES = dict.fromkeys(
@@ -49,7 +46,7 @@ class Requested:
     @classmethod
     def created(cls, name: str) -> Requested:
         """A new key, and a request to certify it for who has this name."""
-        _check_name(name)
+        check_name(name)
         key = ec.generate_private_key(CURVE())
         builder = x509.CertificateSigningRequestBuilder(_named(name))
         return cls(builder.sign(key, hashes.SHA256()).public_bytes(_PEM), _pem(key))
@@ -137,51 +134,6 @@ class Authority:
             entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now).build()
             builder = builder.add_revoked_certificate(entry)
         return builder.sign(self._key, hashes.SHA384()).public_bytes(_PEM)
-
-
-def read_request(name: str, request: bytes) -> x509.CertificateSigningRequest:
-    """A request that says this name and is signed by the key that it is for; any other is refused."""
-    _check_name(name)
-    try:
-        found = x509.load_pem_x509_csr(request)
-        public, fits = found.public_key(), found.is_signature_valid
-    except (ValueError, UnsupportedAlgorithm):
-        raise InvalidInput(f"the certificate request of {name!r} must be PKCS#10 as PEM, got something else") from None
-    if not fits or not isinstance(public, ec.EllipticCurvePublicKey) or not isinstance(public.curve, CURVE):
-        raise InvalidInput(
-            f"the certificate request of {name!r} must be signed by its own key on {CURVE.name}, got another signature"
-            " or key"
-        )
-    if (said := common_name(found)) != name:
-        raise InvalidInput(f"the certificate request must be for {name!r}, got one for {said!r}")
-    return found
-
-
-def read_certificate(certificate: bytes) -> x509.Certificate:
-    """One certificate from its PEM; anything else is refused."""
-    try:
-        return x509.load_pem_x509_certificate(certificate)
-    except ValueError as error:
-        raise InvalidInput(f"the certificate must be PEM, got something else ({error})") from None
-
-
-def common_name(found: x509.Certificate | x509.CertificateSigningRequest) -> str:
-    """Whom a certificate or a request names; empty where it names nobody."""
-    names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return str(names[0].value) if names else ""
-
-
-def key_digest(found: x509.Certificate | x509.CertificateSigningRequest) -> str:
-    """32 hex digits of SHA-256 over the public key: which key a certificate or a request is for."""
-    encoded = found.public_key().public_bytes(
-        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-    return hashlib.sha256(encoded).hexdigest()[:32]
-
-
-def _check_name(name: str) -> None:
-    if not 1 <= len(name) <= MOST_NAME:
-        raise InvalidInput(f"a name in a certificate must have 1 to {MOST_NAME} characters, got {name[:80]!r}")
 
 
 def _builder(issuer: x509.Name, subject: x509.Name, key: Any, days: int) -> x509.CertificateBuilder:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from codedfl.crypto.authority import Requested, key_digest, read_certificate, read_request
+from codedfl.crypto.certificates import key_digest, read_certificate, read_request
 from codedfl.errors import InvalidInput
 from codedfl.private_files import check_private, make_private_folder, sync_folder, write_private
 
@@ -31,6 +31,8 @@ class TlsKeys:
 
     def request(self, name: str) -> bytes:
         """Make a key, which is on the disk before its request is returned (PEM)."""
+        from codedfl.crypto.authority import Requested  # a device that joins reads only
+
         made = Requested.created(name)
         make_private_folder(self.folder)
         write_private(self._place(key_digest(read_request(name, made.request))), [made.key])

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from codedfl.crypto.authority import common_name, read_certificate
+from codedfl.crypto.certificates import common_name, read_certificate
 from codedfl.crypto.tls_keys import TlsKeys
 from codedfl.errors import InvalidInput
 from codedfl.private_files import make_private_folder, write_private

@@ -24,7 +24,8 @@ import tomli_w
 from cryptography import x509
 
 from codedfl.contract.names import SERVER_NAME, checked_name
-from codedfl.crypto.authority import Authority, key_digest, read_certificate, read_request
+from codedfl.crypto.authority import Authority
+from codedfl.crypto.certificates import key_digest, read_certificate, read_request
 from codedfl.errors import CodedFLError, InvalidInput
 from codedfl.mqtt import topics
 from codedfl.mqtt.small_broker import MOST_PACKET, MOST_QUEUED, SmallBroker, matches

@@ -17,7 +17,7 @@ from codedfl.contract.kit import ENDING, Kit
 from codedfl.contract.names import SERVER_NAME
 from codedfl.contract.roster import Roster, save_roster
 from codedfl.contract.toml_file import parse_study
-from codedfl.crypto.authority import key_digest, read_certificate, read_request
+from codedfl.crypto.certificates import key_digest, read_certificate, read_request
 from codedfl.crypto.sealed import fingerprint
 from codedfl.errors import InvalidInput
 from codedfl.files import write_text
