@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.study import Study
@@ -56,6 +57,8 @@ class _Housekeeping:
         return self._once and at.all_over
 
     def _say(self) -> None:
+        # Not before it is there, and not with the first request either, for which everybody waits.
+        import_module("codedfl.statistics.statistic")
         for study, device in self._devices.items():
             key = fingerprint(self._membership.roster(study).keys[device.name])
             log.info("%s takes part in %r at %s, key %s", device.name, study.name, self._address, key)
