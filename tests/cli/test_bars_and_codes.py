@@ -15,7 +15,7 @@ import pytest
 from command_runner import Run
 
 from codedfl.cli import exit_codes
-from codedfl.cli.listed import Listed
+from codedfl.cli.listed import ListedCommand
 from codedfl.cli.tree import TREE
 from codedfl_lab.cli import commands as laboratory
 from codedfl_lab.datasets import fetch
@@ -30,7 +30,7 @@ STAYS = {"site join", "server run", "server watch", "broker start"}  # each has 
 
 
 def listed(found: object, path: tuple[str, ...] = ()) -> list[tuple[str, str]]:
-    if isinstance(found, Listed):
+    if isinstance(found, ListedCommand):
         below = [one for command in found.commands for one in listed(command, (*path, found.name))]
         return below or [(" ".join((*path, found.name)), found.target)]
     return []
@@ -99,7 +99,6 @@ class TestExitCodes:
         def interrupted(*_: object) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("codedfl.cli.study.load_study", interrupted, raising=False)
-        monkeypatch.setattr("codedfl.cli.study.load_agreement", interrupted, raising=False)
+        monkeypatch.setattr("codedfl.cli.study.study_and_roster", interrupted)
         ended = run("study", "show", "any.toml")
         assert (ended.exit_code, ended.stderr) == (exit_codes.INTERRUPTED, "interrupted: nothing was kept\n")
