@@ -55,6 +55,7 @@ class Newton(Statistic):
     """
 
     name: ClassVar[str] = "newton"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points"})
     of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "Sums weighted by what the coefficients predict for each row. Iterations of columns with few combinations tell"
@@ -241,6 +242,9 @@ def linear_predictor(X: Floats, coefficients: Floats) -> Floats:
     for column, coefficient in zip(X.T, coefficients, strict=True):
         found = found + column * coefficient
     return found
+
+
+MOST_PREDICTION = 64.0  # of a linear model over the ranges, in half ranges of the target
 
 
 def refuse_beyond(study: Study, model: StudyModel, point: Floats, bound: float) -> None:

@@ -19,13 +19,12 @@ class ProportionalOddsModel(StudyModel):
     bound: of the linear predictor and of the thresholds, as for ``logistic``.
 
     >>> ProportionalOddsModel("stage", ("age",)).statistics
-    ('crosstable', 'ordinal')
+    ('ordinal',)
     """
 
     bound: float = 10.0
 
     kind: ClassVar[str] = "proportional-odds"
-    totals: ClassVar[tuple[str, ...]] = ("crosstable",)
     at_points: ClassVar[tuple[str, ...]] = ("ordinal",)
     points: ClassVar[int] = 14
 
