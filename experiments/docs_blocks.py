@@ -30,6 +30,7 @@ REASONS = frozenset(
         "needs root",
         "needs other machines",
         "needs a SuperLink",
+        "needs a checkout",
         "needs a checkout and a network",
         "in a checkout",
         "installs a package",
