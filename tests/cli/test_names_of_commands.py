@@ -63,7 +63,7 @@ def test_one_meaning_per_option():
         for one in options_of(command):
             kinds[one.opts[0]].add(one.metavar)
     assert {name: kinds[name] for name in KINDS} == KINDS
-    assert not {"--key", "--step", "--check", "--server", "--targets"} & set(kinds)
+    assert not {"--device", "--key", "--step", "--check", "--server", "--targets"} & set(kinds)
 
 
 def exists(words: list[str]) -> bool:

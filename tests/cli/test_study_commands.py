@@ -74,7 +74,7 @@ def test_a_study_is_approved_and_remembered(run: Run, contract: Path, clinics: P
     assert "No bound holds over the 1 approval(s) of the ledger" in ledger.stderr
     assert run("site", "withdraw", "00", "--name", "clinic-1", "--state", "state").exit_code == 2
     gone = run("site", "withdraw", digest.hex()[:8], "--name", "clinic-1", "--state", "state")
-    assert gone.stdout == f"{load_study(contract).name}, edition 1, is not approved any more; its rows are free\n"
+    assert gone.stdout == f"{load_study(contract).name}, version 1, is not approved any more; its rows are free\n"
     nobody = run("site", "ledger", "clinic-2", "--state", "state")
     rule = "name must be of a device with approvals under state, got 'clinic-2': --state names the folder"
     assert (nobody.exit_code, nobody.stderr.strip()) == (2, f"error: {rule}")
@@ -161,7 +161,7 @@ def test_a_table_is_checked_alone(run: Run, clinics: Path):
     text = Path("study.toml").read_text().replace("smallest_cell = 5", "smallest_cell = 5\nleast_rows = 301")
     Path("many.toml").write_text(text)
     assert run("study", "check", "many.toml", clinics / "clinic-0.csv").stdout.splitlines()[-1] == (
-        "clinic-0.csv: 60 rows, can take part in a pod of at least 7 owners (least_rows)"
+        "clinic-0.csv: 60 rows, can take part in a disclosure group of at least 7 owners (least_rows)"
     )
     (clinics / "bad.csv").write_text("patient_id;age;sex;crp;days\n1;50;x;1;2\n2;;f;1;2\n")
     bad = run("study", "check", "study.toml", clinics / "bad.csv", "--json", "-")
@@ -219,7 +219,7 @@ def test_a_folder_of_ugly_tables_is_looked_at_as_a_whole(run: Run, clinics: Path
     (clinics / "torn.csv").unlink()
     rehearsed = run("study", "rehearse", "codes.toml", "--tables", clinics)
     assert "note: without rows, so they only help: empty\n" in rehearsed.stderr
-    assert "empty would refuse" not in rehearsed.stderr and "4 of 4 in 1 pod" in rehearsed.stdout
+    assert "empty would refuse" not in rehearsed.stderr and "4 of 4 in 1 disclosure group" in rehearsed.stdout
     assert run("roster", "new", *enrol(*(path.stem for path in sorted(clinics.iterdir())))).exit_code == 0
     owners = run("study", "rehearse", "codes.toml", "--tables", clinics, "--roster", "roster.toml")
     assert f"empty would refuse: {NO_ROWS}\n" in owners.stderr

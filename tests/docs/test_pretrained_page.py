@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
-from pages_of_blocks import Block, blocks
+from experiments.docs_blocks import Block, a_reader, blocks, page_text
 from PIL import Image
-from reader import a_reader
 from sklearn.datasets import load_digits
 
 from codedfl.data.encoders import load_encoder
@@ -47,7 +46,7 @@ def test_a_reader_gets_from_a_network_to_a_model(tmp_path: Path):
 
 def typed() -> list[Block]:
     """What a reader types or writes."""
-    return [one for one in blocks(PAGE) if one.title in (NEEDS, "study.toml")]
+    return [one for one in blocks(page_text(PAGE)) if one.title in (NEEDS, "study.toml")]
 
 
 def photos(folder: Path) -> None:

@@ -36,7 +36,7 @@ def show_ledger(
         )
     with folder.ledger() as ledger:
         pass
-    shown = table("study", "digest", "edition", "approved by", "when", "rows", "contributions")
+    shown = table("study", "digest", "version", "approved by", "when", "rows", "contributions")
     for column in (shown.columns[0], shown.columns[3]):
         column.no_wrap = False  # names may be long; times and counts are never cut
     rows = []

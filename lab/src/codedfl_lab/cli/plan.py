@@ -70,7 +70,7 @@ def make_plan(
     ] = None,
     max_memory: Annotated[float | None, in_settings(metavar="BYTES", help="The most memory a device may need.")] = None,
     allow_gram: Annotated[
-        bool, in_limits("--allow-gram", help="Also plans that show the server the whole total of X'X.")
+        bool, in_limits("--allow-gram", help="Also plans that show the server the whole summed X'X.")
     ] = False,
     epsilon: Annotated[
         float | None,

@@ -34,7 +34,7 @@ def train(
     out: Annotated[
         Path | None,
         common.in_output(
-            metavar="DIR", help="Where model, trace, journal and page go.", show_default="results/train-NAME"
+            metavar="DIR", help="Where model, trace, event log and page go.", show_default="results/train-NAME"
         ),
     ] = None,
     json: common.Json = None,

@@ -36,7 +36,7 @@ class TrainingOptions:
             "--scheme",
             help="role-keys: colluders learn nothing; role-sums: the same in closed form; coded-padded: the paper's; "
             "coded-keys, one-shot: its keys instead of its data. role-sums and one-shot show the server the whole "
-            "total of X'X.",
+            "summed X'X.",
             show_default=f"{RoleKeys.name}; {RoleSums.name} with --epsilon",
         ),
     ] = None
@@ -45,7 +45,7 @@ class TrainingOptions:
         in_training(
             min=0,
             metavar="Z",
-            help="With role-keys: how many devices may collude with the server and learn the total only.",
+            help="With role-keys: how many devices may collude with the server and learn the sum only.",
             show_default="1; 0 below four devices",
         ),
     ] = None
@@ -108,7 +108,7 @@ class TrainingOptions:
         in_settings(
             min=0,
             metavar="K",
-            help="Answers to wait for beyond D - alpha + 1: one detects a wrong answer, 2t find t liars.",
+            help="Answers to wait for beyond D - alpha + 1: one detects a wrong answer, 2t find t devices that lie.",
         ),
     ] = 0
     precision: Annotated[
