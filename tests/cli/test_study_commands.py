@@ -117,7 +117,7 @@ def test_a_dry_run_records_nothing(run: Run, contract: Path, clinics: Path):
     assert (code, said.splitlines()[-1]) == (
         *(0, "nothing speaks against this study, and nothing was recorded: approve it without --dry-run"),
     )
-    assert "Which columns could pick out people on this table?" in said
+    assert "What was found about few rows of this table?" in said
     assert run("site", "ledger", "clinic-1", "--state", "state", "--json", "ledger.json").exit_code == 0
     assert json.loads(Path("ledger.json").read_text())["approvals"] == []
     assert not list(Path("state").rglob("snapshots/*"))

@@ -16,7 +16,7 @@ from codedfl.cli.screen import Screen
 from codedfl.cli.sections import show_sections
 from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.judgement import KINDS
+from codedfl.contract.judgement import KINDS, Finding
 from codedfl.contract.kit import load_kit
 from codedfl.contract.policy import Policy, load_policy
 from codedfl.contract.words import printable
@@ -54,8 +54,6 @@ def approve_study(
     screen, found, states = Screen(), load_kit(kit), state or default_state_dir()
     name, loaded = checked_owner(found, states), found.study
     screen.say(f"fingerprint of the kit: {found.fingerprint}")
-    screen.sentence("The coordinator and every other site must have the same: compare it by telephone.")
-    screen.say()
     approval = approve(
         loaded,
         found.roster,
@@ -68,6 +66,7 @@ def approve_study(
             datetime.now(UTC).isoformat(timespec="seconds"),
             load_policy(policy) if policy else Policy(),
             accepted_kinds(accept or ()),
+            _nobody if dry_run or yes or not sys.stdin.isatty() else _why,
         ),
         show=lambda sections: show_sections(screen, sections),
         words=words_of(loaded),
@@ -77,7 +76,7 @@ def approve_study(
     said = f"{approval.name} ({approval.digest.hex()[:16]}...) is approved by {approval.who} since {approval.when}"
     screen.say()
     if dry_run:
-        screen.sentence("nothing speaks against this study, and nothing was recorded: approve it without --dry-run")
+        screen.sentence(_dry(sorted({kind for kind, _, _, why in approval.accepted if not why})))
         return
     screen.sentence(f"{printable(said)}, with {approval.rows} rows, {approval.held_out} of them held out")
 
@@ -98,6 +97,26 @@ def accepted_kinds(given: Sequence[str]) -> dict[str, str]:
             raise InvalidInput(f"--accept must be KIND=WHY with a kind of {', '.join(KINDS)}, got {one!r:.80}")
         found[kind] = why.strip()
     return found
+
+
+def _dry(left: Sequence[str]) -> str:
+    """What a dry run ends with; left: kinds of findings that nobody has accepted."""
+    if left:
+        how = " ".join(f"--accept {kind}='why'" for kind in left)
+        return f"nothing was recorded: before it can be, somebody has to accept what was found ({how})"
+    return "nothing speaks against this study, and nothing was recorded: approve it without --dry-run"
+
+
+def _nobody(_finding: Finding) -> str:
+    return ""
+
+
+def _why(finding: Finding) -> str:
+    """At a terminal a finding is asked about, and the reason goes on record."""
+    said: str = typer.prompt(
+        f"\n{printable(finding.words)}\nWhy is this accepted? (nothing: it is not)", default="", show_default=False
+    )
+    return said.strip()
 
 
 def _confirm() -> None:

@@ -127,7 +127,7 @@ def approve(
         if table is not None and known is None:
             old = former_findings(study, table, rows_key, ledger.earlier_of_0_3(), study.smallest_cell)
             found = (*found, *(old if study.noise is None else ()))
-        show(explain(study, roster, name, own, ledger, words, found))
+        show(explain(study, roster, name, own, ledger, words, found, deciding.policy))
         for objection in (
             ledger.same_again(new.digest, rows) if rows is not None else "",
             _model_objection(study, own) if own else "",
