@@ -75,6 +75,10 @@ def test_a_study_is_approved_and_remembered(run: Run, contract: Path, clinics: P
     assert run("site", "withdraw", "00", "--name", "clinic-1", "--state", "state").exit_code == 2
     gone = run("site", "withdraw", digest.hex()[:8], "--name", "clinic-1", "--state", "state")
     assert gone.stdout == f"{load_study(contract).name}, edition 1, is not approved any more; its rows are free\n"
+    after = run("site", "ledger", "clinic-1", "--state", "state", "--json", "-")
+    shown = json.loads(after.stdout)
+    assert shown["approvals"] == [] and [one["digest"] for one in shown["withdrawn"]] == [digest.hex()]
+    assert "withdrawn: " in after.stderr and "edition 1, approved by Ada" not in after.stdout
     nobody = run("site", "ledger", "clinic-2", "--state", "state")
     rule = "name must be of a device with approvals under state, got 'clinic-2': --state names the folder"
     assert (nobody.exit_code, nobody.stderr.strip()) == (2, f"error: {rule}")

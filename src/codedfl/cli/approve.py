@@ -19,6 +19,7 @@ from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.judgement import KINDS, Finding
 from codedfl.contract.kit import load_kit
 from codedfl.contract.policy import Policy, load_policy
+from codedfl.contract.roster_change import load_change
 from codedfl.contract.words import printable
 from codedfl.crypto.key_files import DEVICE_KEY, load_identity
 from codedfl.data.tables import read_file
@@ -40,6 +41,10 @@ def approve_study(
     accept: Annotated[
         list[str] | None,
         typer.Option(metavar="KIND=WHY", help="Accept findings of this kind, on record.", show_default="none"),
+    ] = None,
+    roster_change: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="A change of groups that all have signed.", show_default="none"),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show and judge only: nothing is recorded.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Record without asking at the terminal.")] = False,
@@ -67,6 +72,7 @@ def approve_study(
             load_policy(policy) if policy else Policy(),
             accepted_kinds(accept or ()),
             _nobody if dry_run or yes or not sys.stdin.isatty() else _why,
+            tuple(map(load_change, roster_change or ())),
         ),
         show=lambda sections: show_sections(screen, sections),
         words=words_of(loaded),

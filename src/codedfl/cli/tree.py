@@ -73,6 +73,16 @@ TREE = (
             Listed("add", "Add newcomers, who form disclosure groups of their own.", "codedfl.cli.roster:add"),
             Listed("renew", "Give a device a new key; its name and disclosure group stay.", "codedfl.cli.roster:renew"),
             Listed(
+                "change",
+                "Draft a change of disclosure groups, which all owners of the groups that it touches sign.",
+                "codedfl.cli.roster_change:change",
+            ),
+            Listed(
+                "signatures",
+                "Put the signatures of several copies of a change together, and say whose are missing.",
+                "codedfl.cli.roster_change:signatures",
+            ),
+            Listed(
                 "show", "Show disclosure groups and keys, and the digest that a study names.", "codedfl.cli.roster:show"
             ),
         ),
@@ -100,6 +110,11 @@ TREE = (
                 "accept",
                 "Accept that a study's sums are over other disclosure groups than before, on record.",
                 "codedfl.cli.approve:accept_groups",
+            ),
+            Listed(
+                "sign-roster",
+                "Sign a change of disclosure groups with this device's key, after reading what becomes computable.",
+                "codedfl.cli.roster_change:sign_roster",
             ),
             Listed(
                 "withdraw",
