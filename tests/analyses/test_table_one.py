@@ -13,9 +13,9 @@ import pytest
 
 from codedfl.analyses.driving import findings_json
 from codedfl.analyses.table_one import DescribedLevels, DescribedNumber, TableOneFinding, drafted_range, quantile
+from codedfl.authoring.draft import draft_from_table_one, draft_of_table, study_text
 from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.draft import draft_from_table_one, draft_of_table, study_text
 from codedfl.contract.roster import Roster
 from codedfl.contract.study import Study
 from codedfl.contract.study_columns import Grid, NumberTarget

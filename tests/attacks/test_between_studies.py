@@ -19,7 +19,10 @@ from codedfl.contract.cells import StudyCells
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.judgement import Finding
 from codedfl.contract.ledger import Approval
-from codedfl.contract.models import LogisticModel, PoissonModel, RobustModel, SurvivalModel
+from codedfl.contract.models.logistic import LogisticModel
+from codedfl.contract.models.poisson import PoissonModel
+from codedfl.contract.models.robust import RobustModel
+from codedfl.contract.models.survival import SurvivalModel
 from codedfl.contract.policy import Policy
 from codedfl.contract.roster import Roster
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
@@ -201,7 +204,7 @@ def _of_columns() -> Iterator[Pair]:
         counts = NumberTarget("crp", (0.0, 200.0), 1.0)
         studies = [
             study(name, number("age"), number(column, 9.0, in_model=False), target=counts,
-                  models=(PoissonModel("m", ("age",), **{kind: column}),))
+                  models=(replace(PoissonModel("m", ("age",)), **{kind: column}),))
             for name, column in (("first", "w"), ("second", "v"))
         ]  # fmt: skip
         yield Pair(f"two columns of {kind} (S2)", "columns", studies[0], beside, studies[1], beside)

@@ -247,7 +247,7 @@ def _column(
 ) -> DescribedNumber | DescribedLevels | None:
     """``final``: what the census has left of it. few: columns of which a few values are missing."""
     if isinstance(one.column, CategoryColumn):
-        return _levels(one.column, final and final.column, counts)
+        return _levels(one.column, None if final is None else final.column, counts)
     if sums is None or final is None:  # it varies in too few people
         return None
     name, gaps = one.column.name, counts.columns[one.column.name][0]
@@ -267,6 +267,8 @@ def _target(study: Study, counts: CellCounts, sums: _Sums | None) -> DescribedNu
         if rare:
             enough = together >= study.smallest_cell
             shown.append((", ".join(names[place] for place in sorted(rare)), together if enough else None))
+        if any(count is None for _, count in shown):  # the others would give it back
+            shown = [(name, None) for name, _ in shown]
         return DescribedLevels(target.name, target.classes, tuple(shown))
     assert sums is not None
     found = _number(study, target.name, sums, (counts.rows.rows, 0), None)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,19 +14,14 @@ from codedfl.cli import options
 from codedfl.cli.broker_options import State
 from codedfl.cli.screen import Screen
 from codedfl.cli.sections import show_sections
-from codedfl.contract.approval import Deciding, approve
-from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.judgement import KINDS, Finding
 from codedfl.contract.kit import load_kit
-from codedfl.contract.policy import Policy, load_policy
-from codedfl.contract.roster_change import load_change
-from codedfl.contract.words import printable
-from codedfl.crypto.key_files import DEVICE_KEY, load_identity
-from codedfl.data.tables import read_file
-from codedfl.device.membership import checked_owner
 from codedfl.errors import InvalidInput
+from codedfl.on_demand import loading
 from codedfl.private_files import default_state_dir
-from codedfl.statistics.statistic import words_of
+
+if TYPE_CHECKING:
+    from codedfl.contract.judgement import Finding
+    from codedfl.contract.roster_change import RosterChange
 
 
 def approve_study(
@@ -57,6 +52,16 @@ def approve_study(
     Example: `codedfl site approve hospital-3.kit --table my.csv --who "Dr. Example"`
     """
     screen, found, states = Screen(), load_kit(kit), state or default_state_dir()
+    with loading():  # what judges it, once there is something to judge
+        from codedfl.contract.approval import Deciding, approve
+        from codedfl.contract.device_folder import DeviceFolder
+        from codedfl.contract.policy import Policy, load_policy
+        from codedfl.contract.words import printable
+        from codedfl.crypto.key_files import DEVICE_KEY, load_identity
+        from codedfl.data.tables import read_file
+        from codedfl.device.membership import checked_owner
+        from codedfl.statistics.statistic import words_of
+
     name, loaded = checked_owner(found, states), found.study
     screen.say(f"fingerprint of the kit: {found.fingerprint}")
     approval = approve(
@@ -72,7 +77,7 @@ def approve_study(
             load_policy(policy) if policy else Policy(),
             accepted_kinds(accept or ()),
             _nobody if dry_run or yes or not sys.stdin.isatty() else _why,
-            tuple(map(load_change, roster_change or ())),
+            _changes(roster_change or ()),
         ),
         show=lambda sections: show_sections(screen, sections),
         words=words_of(loaded),
@@ -96,6 +101,8 @@ def accepted_kinds(given: Sequence[str]) -> dict[str, str]:
     >>> accepted_kinds(["rows=they gave their consent"])
     {'rows': 'they gave their consent'}
     """
+    from codedfl.contract.judgement import KINDS
+
     found = {}
     for one in given:
         kind, _, why = one.partition("=")
@@ -113,12 +120,22 @@ def _dry(left: Sequence[str]) -> str:
     return "nothing speaks against this study, and nothing was recorded: approve it without --dry-run"
 
 
+def _changes(paths: Sequence[Path]) -> tuple[RosterChange, ...]:
+    if not paths:
+        return ()
+    from codedfl.contract.roster_change import load_change  # groups hardly ever change
+
+    return tuple(map(load_change, paths))
+
+
 def _nobody(_finding: Finding) -> str:
     return ""
 
 
 def _why(finding: Finding) -> str:
     """At a terminal a finding is asked about, and the reason goes on record."""
+    from codedfl.contract.words import printable
+
     said: str = typer.prompt(
         f"\n{printable(finding.words)}\nWhy is this accepted? (nothing: it is not)", default="", show_default=False
     )
@@ -145,6 +162,9 @@ def accept_groups(
 
     Example: `codedfl site accept 1a2b3c --groups 0,1 --name site-1 --who "Dr. Example" --why "site-7 has left"`
     """
+    from codedfl.contract.device_folder import DeviceFolder
+    from codedfl.contract.words import printable
+
     try:
         numbers = [int(one) for one in groups.split(",")]
     except ValueError:
@@ -167,5 +187,8 @@ def withdraw_approval(
 
     Example: `codedfl site withdraw 1a2b3c --name site-1`
     """
+    from codedfl.contract.device_folder import DeviceFolder
+    from codedfl.contract.words import printable
+
     gone = DeviceFolder.of(state or default_state_dir(), name).withdraw(digest)
     Screen().sentence(f"{printable(gone.name)}, edition {gone.edition}, is not approved any more; its rows are free")

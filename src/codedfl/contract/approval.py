@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,16 +18,18 @@ from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.former import former_findings
 from codedfl.contract.judgement import Finding, judged
 from codedfl.contract.ledger import Approval, Ledger
-from codedfl.contract.models import GlmModel
+from codedfl.contract.models.glm import GlmModel
 from codedfl.contract.policy import Policy, policy_objection, shown_directions, spending_objection, study_rho
-from codedfl.contract.roster import Roster
-from codedfl.contract.roster_change import RosterChange, covering, groups_of
+from codedfl.contract.roster import Roster, groups_of
 from codedfl.contract.seen import SeenRows, recognised, seen_rows
 from codedfl.contract.snapshot import Snapshot, take_snapshot
 from codedfl.contract.study import Study
 from codedfl.contract.words import Section, Words, explain
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from codedfl.contract.roster_change import RosterChange
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,10 @@ def approve(
 
 def _changed(roster: Roster, new: Approval, ledger: Ledger, deciding: Deciding) -> Iterator[bytes]:
     """Earlier studies of some of the same rows, of whose groups a complete change leads to these."""
+    if not deciding.changes:
+        return
+    from codedfl.contract.roster_change import covering  # groups hardly ever change
+
     for past in ledger.approvals:
         other = past.group and past.group != new.group and past.digest in new.related
         if other and covering(deciding.changes, roster, frozenset(dict(past.groups).values())):

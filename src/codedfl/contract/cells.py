@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +66,7 @@ class StudyCells:
     def families(self) -> tuple[Family, ...]:
         study = self.study
         found = [Family("rows", study.name, 1)]
-        found += [Family("level", name, len(one.column.levels)) for name, one in self._categories]
+        found += [Family("level", name, len(column.levels)) for name, column in self._categories]
         found += [Family("interval", name, len(marks) + 1) for name, marks in self._marks.items()]
         for name, one in self._numbers:
             found.append(Family("missing", name, 2))
@@ -74,6 +75,8 @@ class StudyCells:
             found.append(Family("class", study.target.name, len(study.target.classes)))
         else:
             found.append(Family("target", study.target.name, 2 if study.target.grid.n_steps == 1 else 1))
+        if study.encoder is not None:  # whatever it was trained to tell apart, an output is judged as it is summed
+            found.append(Family("feature", study.name, study.feature_count))
         if "gram" in study.statistics:
             found += [Family("varies", name, 1) for name, _ in (*self._categories, *self._numbers)]
             found.append(Family("varies", study.target.name, 1))
@@ -87,7 +90,7 @@ class StudyCells:
         if study.held_out:
             found.append(Family("rows", study.name, 1, held_out=True))
             if study.holds_out_gram:
-                found += [Family("level", n, len(one.column.levels), held_out=True) for n, one in self._categories]
+                found += [Family("level", name, len(column.levels), held_out=True) for name, column in self._categories]
         return tuple(found)
 
     @property
@@ -101,6 +104,9 @@ class StudyCells:
         found = []
         for one in self.families:
             part = parts[one.held_out]
+            if one.kind == "feature":
+                found.append(self._differing(one, part))
+                continue
             if one.kind == "varies":
                 found.append(np.array([self.study.smallest_cell if self._varies(one.of, part) else 0]))
                 continue
@@ -110,7 +116,7 @@ class StudyCells:
             found.append(np.bincount(places[places != NOWHERE], minlength=one.count))
         return np.concatenate(found).astype(np.int64)
 
-    def split(self, values: NDArray[np.int64]) -> Iterator[tuple[Family, Integers]]:
+    def split(self, values: NDArray[Any]) -> Iterator[tuple[Family, NDArray[Any]]]:
         """What is known of all cells, family by family."""
         start = 0
         for one in self.families:
@@ -129,9 +135,9 @@ class StudyCells:
         return frozenset(used | summed)
 
     @cached_property
-    def _categories(self) -> tuple[tuple[str, StudyColumn], ...]:
-        columns = ((one.column.name, one) for one in self.study.columns if isinstance(one.column, CategoryColumn))
-        return tuple((name, one) for name, one in columns if name in self._told)
+    def _categories(self) -> tuple[tuple[str, CategoryColumn], ...]:
+        columns = (one.column for one in self.study.columns if isinstance(one.column, CategoryColumn))
+        return tuple((one.name, one) for one in columns if one.name in self._told)
 
     @cached_property
     def _numbers(self) -> tuple[tuple[str, StudyColumn], ...]:
@@ -160,7 +166,16 @@ class StudyCells:
 
     @property
     def _clustered(self) -> list[StudyModel]:
-        return [one for one in self.study.models if "clusters" in one.counted and getattr(one, "cluster", "")]
+        return [one for one in self.study.models if "clusters" in one.counted and getattr(one, "cluster", None)]
+
+    def _differing(self, family: Family, rows: Snapshot) -> Integers:
+        """How many rows of each output of the encoder are not what most of this device's rows are, in sixteenths."""
+        if not len(rows):
+            return np.zeros(family.count, dtype=np.int64)
+        recipe = self.study.recipe()
+        outputs, _ = recipe.features(self.study.matrix(rows.codes))
+        parts = np.floor(8.0 * outputs / recipe.feature_map.bound).astype(np.int64)
+        return np.array([len(rows) - int(np.bincount(one - one.min()).max()) for one in parts.T], dtype=np.int64)
 
     def _varies(self, name: str, rows: Snapshot) -> bool:
         """Whether a column, or the target, has two values among these rows; a missing one is no value."""

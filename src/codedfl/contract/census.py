@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.contract.cells import Family, StudyCells, size_marks
-from codedfl.contract.merging import Merged, held_out_place, merged_study, times_place
+from codedfl.contract.merging import Merged, held_out_place, merged_study, places_left, times_place
 from codedfl.contract.study import Study, StudyColumn, factors_of
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
@@ -231,12 +231,20 @@ class Census:
             parts = [GroupCount.of(numbers, cells, size) for numbers, size in zip(one, sizes, strict=True)]
             self.last = Round(merged, parts, study.colluders)
             following = _merging(study, self.merged, self.last)
-            self.is_over = following == self.merged
-            self.merged = following
+            self._nothing_left = not places_left(study, following)
+            self.is_over = self._nothing_left or following == self.merged
+            self.merged = self.merged if self._nothing_left else following
 
     def refused(self) -> dict[str, str]:
         """Of a census that is over: for each model that cannot be made, why; "" is the study itself."""
-        return _refused(self.study, self.last)
+        found = _refused(self.study, self.last)
+        if self._nothing_left:
+            found.setdefault(
+                "",
+                f"a column must be left in which at least {self.study.smallest_cell} people have each value that is"
+                " told apart, got none: ask more devices to join, or join levels",
+            )
+        return found
 
 
 # -- what is merged
@@ -312,8 +320,8 @@ def _times(study: Study, merged: Study, passes: NDArray[np.bool_], having: Integ
     """
     grid, kept = study.time_grid, merged.time_grid
     width = len(kept) + 1
-    failing = ~passes.reshape(-1, width).all(axis=0)
-    somebody = (having.reshape(-1, width) > 0).any(axis=0)
+    failing = np.asarray(~passes.reshape(-1, width).all(axis=0))
+    somebody = np.asarray((having.reshape(-1, width) > 0).any(axis=0))
     gone: set[int] = set()
     place = 0
     while place < width:
@@ -374,6 +382,12 @@ def _refused(study: Study, last: Round) -> dict[str, str]:
                 "",
                 f"class {names[0]!r} must have at least {k} people, whatever {study.colluders} owners invent, got"
                 " fewer: leave it out of the classes, or join it with another",
+            )
+        if family.kind == "feature":
+            found.setdefault(
+                "",
+                f"outputs of the encoder must be the same in all rows or differ in at least {k} people, got"
+                f" {int((~passes).sum())} that pick out fewer: take another encoder",
             )
         if family.kind == "interval":
             found.setdefault(

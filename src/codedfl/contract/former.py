@@ -112,5 +112,5 @@ def _matched(
     """Places of the rows that both have, by id where there is one, else by all common values."""
     by_id = bool(ids.any()) and bool(other_ids.any())
     keys = [ids, other_ids] if by_id else [one.sum(axis=1, dtype=np.uint64) for one in (mine, theirs)]
-    _, first, second = np.intersect1d(*keys, return_indices=True)
+    _, first, second = np.intersect1d(keys[0], keys[1], return_indices=True)
     return first, second

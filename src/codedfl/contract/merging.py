@@ -61,6 +61,13 @@ def merged_study(study: Study, merged: Merged) -> Study:
     )
 
 
+def places_left(study: Study, merged: Merged) -> list[int]:
+    """The places of the columns that are left; without any there is no study."""
+    if not merged:
+        return list(range(len(study.columns)))
+    return [place for place, (one, _) in enumerate(_merges(study, merged)) if one is not None]
+
+
 def recoded(study: Study, codes: Integers, merged: Merged) -> Integers:
     """Codes of this study as the merged one has them."""
     if not merged:

@@ -1,17 +1,20 @@
-"""Who takes part: every device's name and public key, and the pod that its rows belong to.
+"""Who takes part: every device's name and public key, and the disclosure group that its rows belong to (``pod``).
 
-Pods are fixed once. A total is over a union of whole pods, so that whatever is computed of any number of totals is
-the same for all owners of a pod; each has at least z + 2 of them, of which z may help the server. Helpers hold seeds
-and have no rows: they do not count. The study names the roster by its ``digest``.
+A sum is over a union of whole groups, so that whatever is computed of any number of sums is the same for all owners of
+a group; each has at least z + 2 of them, of which z may help the server. Key-only participants (``helper``) have no
+rows and do not count. Groups change only by the signatures of all owners whom it touches (``roster_change``). The study
+names the roster by its ``digest``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
 import tomli_w
 
 from codedfl.contract.names import checked_name
@@ -171,6 +174,20 @@ class Roster:
         return Roster((*self.members, *(replace(one, pod=first + one.pod) for one in drafted)))
 
 
+def groups_of(roster: Roster) -> dict[int, str]:
+    """Of each disclosure group a digest of its owners' keys: a name can be given to anybody.
+
+    >>> roster = Roster.draft({f"clinic-{i}": bytes([i] * 32) for i in range(6)}, colluders=1)
+    >>> [(number, len(one)) for number, one in groups_of(roster).items()]
+    [(0, 64), (1, 64)]
+    """
+    keys: dict[int, list[bytes]] = {}
+    for one in roster.members:
+        if not one.helper:
+            keys.setdefault(one.pod, []).append(one.key)
+    return {number: hashlib.sha256(b"".join(sorted(of))).hexdigest() for number, of in sorted(keys.items())}
+
+
 def load_roster(path: Path | str) -> Roster:
     """Read a roster file; what is wrong is said in one line.
 
@@ -207,17 +224,25 @@ def parse_roster(text: str, where: str = "the roster") -> Roster:
     return Roster(tuple(_member(entry) for entry in entries))
 
 
+class _Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    key: str
+    pod: int
+    helper: bool = False
+
+
 def _member(entry: object) -> Member:
-    types = {"name": str, "key": str, "pod": int, "helper": bool}
-    if isinstance(entry, dict):
-        entry = {"helper": False, **entry}
-    if not isinstance(entry, dict) or {key: type(value) for key, value in entry.items()} != types:
-        raise InvalidInput(f"each device on the roster must have name, key, pod and maybe helper, got {entry!r:.80}")
     try:
-        key = bytes.fromhex(entry["key"])
+        said = msgspec.convert(entry, _Device)
+    except msgspec.ValidationError:
+        raise InvalidInput(
+            f"each device on the roster must have name, key, pod and maybe helper, got {entry!r:.80}"
+        ) from None
+    try:
+        key = bytes.fromhex(said.key)
     except ValueError:
         key = b""
-    return Member(entry["name"], key, entry["pod"], entry["helper"])
+    return Member(said.name, key, said.pod, said.helper)
 
 
 def save_roster(roster: Roster, path: Path | str) -> None:

@@ -8,7 +8,6 @@ before.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from codedfl.contract.roster import Roster, parse_roster, roster_text
+from codedfl.contract.roster import Roster, groups_of, parse_roster, roster_text
 from codedfl.crypto.sealed import Identity, verify
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.files import write_bytes
@@ -130,20 +129,6 @@ class RosterChange:
                     f" of {name or key.hex()[:16]!r}"
                 ) from None
         return replace(change, signatures=keys)
-
-
-def groups_of(roster: Roster) -> dict[int, str]:
-    """Of each disclosure group a digest of its owners' keys: a name can be given to anybody.
-
-    >>> roster = Roster.draft({f"clinic-{i}": bytes([i] * 32) for i in range(6)}, colluders=1)
-    >>> [(number, len(one)) for number, one in groups_of(roster).items()]
-    [(0, 64), (1, 64)]
-    """
-    keys: dict[int, list[bytes]] = {}
-    for one in roster.members:
-        if not one.helper:
-            keys.setdefault(one.pod, []).append(one.key)
-    return {number: hashlib.sha256(b"".join(sorted(of))).hexdigest() for number, of in sorted(keys.items())}
 
 
 def computable(rosters: Sequence[Roster]) -> tuple[tuple[frozenset[str], bool], ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from codedfl.contract.check import check_design, copied_columns, largest_leverage
+from codedfl.contract.design_columns import check_design, copied_columns, largest_leverage
 from codedfl.contract.judgement import Finding
 from codedfl.contract.ledger import Ledger
 from codedfl.contract.models import StudyModel, SubModel, TableOne

@@ -121,6 +121,8 @@ class StudySums:
             rounds = [[CertifiedTotal.decode(one) for one in of_round] for of_round in decode_rounds(content)]
             first = [self.ask(one.ask) for one in rounds[0]]
             groups = tuple(sorted(group for one in first for group in one.groups))
+            if not groups:
+                raise InvalidInput("a census must be over a disclosure group at least, got none")
             return groups, self._census_of(groups, rounds)
         except (msgspec.MsgspecError, IndexError, InvalidInput) as error:
             raise Refused("request", f"a census must follow from what devices certified: {error}") from None

@@ -38,6 +38,13 @@ _KEYS = ("coefficient", "standard_error", "statistic", "p", "low", "high", "rati
 _MODELLED = "class_modelled"
 
 
+MARK_FILE = "NOT-FOR-PUBLICATION.txt"
+_MARK = (
+    "This folder is the server's own. It has exact sums, and numbers in all digits, from which counts of few people can"
+    "\nbe worked out. What may be published is made by: codedfl study release\n"
+)
+
+
 def write_numbers(
     folder: Path,
     study: Study,
@@ -59,6 +66,7 @@ def write_numbers(
             model.save(folder / f"model-{place}.safetensors")
     result = result_json(study, findings, owners, invited, rehearsal=rehearsal)
     files = {
+        MARK_FILE: _MARK,
         RESULT_FILE: json.dumps(result, indent=1, allow_nan=False) + "\n",
         SUMMARY_FILE: summary_text(study, findings),
         COEFFICIENTS_FILE: coefficients_csv(result),

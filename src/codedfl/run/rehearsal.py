@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from codedfl.analyses.driving import drive
-from codedfl.analyses.kept import NOTHING_KEPT, Kept
+from codedfl.analyses.kept import NOTHING_KEPT, KeptSum
 from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.analyses.summing import StudyTotals, too_few
 from codedfl.contract.approval import Deciding, approve
@@ -160,7 +160,11 @@ class Rehearsed:
         return refusals
 
     def _asked(self, name: str) -> Callable[[Finding], str]:
-        return lambda finding: self.findings.setdefault(name, []).append(finding) or "a rehearsal"
+        def ask(finding: Finding) -> str:
+            self.findings.setdefault(name, []).append(finding)
+            return "a rehearsal"
+
+        return ask
 
     def _judge(self, name: str, table: RawTable, copy: DeviceFolder, deciding: Deciding) -> None:
         """With what the device approved before, and with the keys of its roster: a made-up one has no known groups."""
@@ -212,7 +216,7 @@ class Rehearsed:
         on_epoch: Callable[[int, float], object] = lambda _epoch, _seconds: None,
         folder: Path | None = None,
         clock: Clock = "virtual",
-        before: Kept = NOTHING_KEPT,
+        before: KeptSum = NOTHING_KEPT,
     ) -> Rehearsal:
         """All analyses, each sum asked of the devices; ``folder`` gets the event log, ``before`` is added to."""
         engine = VirtualTime({name: one.reply for name, one in self.devices().items()}, delay)
@@ -242,7 +246,7 @@ def rehearse(
     on_epoch: Callable[[int, float], object] = lambda _epoch, _seconds: None,
     gone: Collection[str] = (),
     folder: Path | None = None,
-    before: Kept = NOTHING_KEPT,
+    before: KeptSum = NOTHING_KEPT,
 ) -> Rehearsal:
     """All analyses of a study on the rows of its devices.
 

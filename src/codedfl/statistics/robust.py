@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.contract.models import NO_MODEL, RobustModel, StudyModel
+from codedfl.contract.models import NO_MODEL, StudyModel
+from codedfl.contract.models.robust import RobustModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
@@ -39,7 +40,7 @@ class Robust(Statistic):
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.contract.models import RobustModel
+    >>> from codedfl.contract.models.robust import RobustModel
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> from codedfl.statistics.robust import Robust
@@ -69,8 +70,8 @@ class Robust(Statistic):
         if len(triangle):
             self._inverse[np.triu_indices(self._d)] = triangle
             self._inverse += np.triu(self._inverse, 1).T
-            least, *_, most = [0.0, *np.linalg.eigvalsh(self._inverse).tolist()]
-            if least < -1e-9 * max(1.0, most):
+            squares = np.linalg.eigvalsh(self._inverse)
+            if squares[0] < -1e-9 * max(1.0, float(squares[-1])):
                 raise InvalidInput(f"the matrix in a point of {self.name} must be positive semi-definite, got another")
         # Invariant: no step between two people, of whom one has no residual and all others have the largest.
         refuse_beyond(self.study, self._robust, self._beta, MOST_PREDICTION)

@@ -15,12 +15,13 @@ from typing import ClassVar, TypeVar
 import msgspec
 import numpy as np
 
-from codedfl.contract.merging import Merged, held_out_place, merged_study, recoded, times_place
+from codedfl.contract.merging import Merged, held_out_place, merged_study, places_left, recoded, times_place
 from codedfl.contract.models import COUNTED, NO_MODEL, StudyModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput, MessageRefused
+from codedfl.on_demand import Register
 from codedfl.sum.layout import Layout, Words
 from codedfl.typing import Floats, Wholes
 
@@ -127,7 +128,7 @@ class Statistic(ABC):
 TELLS = frozenset({"rows", "columns", "classes", "features", "combinations", "times", "clusters", "points"})
 """What sums can tell apart: levels and values of columns, combinations of several, intervals of times, clusters, what
 an argument of the server's choice divides."""
-STATISTICS: dict[str, type[Statistic]] = {}
+STATISTICS = Register[type[Statistic]]("codedfl.statistics")
 
 _Kind = TypeVar("_Kind", bound=type[Statistic])
 
@@ -142,7 +143,7 @@ def register_statistic(statistic: _Kind) -> _Kind:
     >>> STATISTICS["cells"] is Cells
     True
     """
-    if statistic.name in STATISTICS:
+    if statistic.name in STATISTICS.known:
         raise InvalidInput(f"the name of a statistic must be new, got {statistic.name!r} again")
     STATISTICS[statistic.name] = statistic
     return statistic
@@ -330,7 +331,14 @@ def recoded_rows(study: Study, ask: Ask, rows: Snapshot) -> Snapshot:
     --------
     See ``codedfl.device.approved``, whose devices do so with their frozen rows.
     """
-    return replace(rows, codes=recoded(study, rows.codes, ask.merged)) if ask.merged else rows
+    if not ask.merged:
+        return rows
+    # Values that were clipped stay with their columns; those made of others have none.
+    counts = rows.clipped.columns
+    left = [place for place in places_left(study, ask.merged) if place < len(counts)]
+    return replace(
+        rows, codes=recoded(study, rows.codes, ask.merged), clipped=replace(rows.clipped, columns=counts[left])
+    )
 
 
 def _merged_of(found: Merged, study: Study) -> Merged:

@@ -20,7 +20,7 @@ class Survival(Statistic):
 
     Examples
     --------
-    >>> from codedfl.contract.models import SurvivalModel
+    >>> from codedfl.contract.models.survival import SurvivalModel
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import CategoryColumn, NumberColumn
     >>> from codedfl.statistics.survival import Survival
