@@ -157,7 +157,7 @@ def test_a_table_is_checked_alone(run: Run, clinics: Path):
     text = Path("study.toml").read_text().replace("smallest_cell = 5", "smallest_cell = 5\nleast_rows = 301")
     Path("many.toml").write_text(text)
     assert run("study", "check", "many.toml", clinics / "clinic-0.csv").stdout.splitlines()[-1] == (
-        "clinic-0.csv: 60 rows, can take part in a pod of at least 7 owners (least_rows)"
+        "clinic-0.csv: 60 rows, can take part among at least 7 owners (least_rows)"
     )
     (clinics / "bad.csv").write_text("patient_id;age;sex;crp;days\n1;50;x;1;2\n2;;f;1;2\n")
     bad = run("study", "check", "study.toml", clinics / "bad.csv", "--json", "-")
@@ -249,7 +249,7 @@ def test_from_a_description_to_a_study(run: Run, clinics: Path):
     said = run("study", "describe", clinics / "clinic-0.csv", "--target", "days", "--participants", 3)
     assert said.exit_code == 0 and "codedfl study new --from" in said.stdout
     shown = run("study", "show", "describe.toml").stdout
-    assert "  - edition 1; the result is a table that describes the columns, and no model\n" in shown
+    assert "  - version 1; the result is a table that describes the columns, and no model\n" in shown
     assert "X'X" not in shown
     rehearsed = run("study", "rehearse", "describe.toml", "--tables", clinics, "--out", "first")
     assert rehearsed.exit_code == 0

@@ -1,4 +1,4 @@
-"""``codedfl roster``: who takes part, under which keys, and in which pods."""
+"""``codedfl roster``: who takes part, under which keys, and in which disclosure groups."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _write(roster: Roster, out: Path) -> None:
     check_writable("--out", out)
     save_roster(roster, out)
     screen = Screen()
-    screen.say(f"wrote {out}: {len(roster.owners)} owners in {len(roster.pods)} pods, {len(roster.helpers)} helpers")
+    screen.say(f"wrote {out}: {len(roster.owners)} owners in {len(roster.pods)} groups, {len(roster.helpers)} key-only")
     screen.say("a study names it by")
     screen.say(f'roster = "{roster.digest().hex()}"')
     screen.sentence(absence(roster))
@@ -95,9 +95,9 @@ def absence(roster: Roster) -> str:
     """What a study has to say for anybody to be absent."""
     left, _ = roster.without_one()
     if not left:
-        return "totals are over whole pods and there is one: nobody may be absent when a total is asked for"
+        return "sums are over whole disclosure groups and there is one: nobody may be absent when a study begins"
     return (
-        f"totals are over whole pods: for any one device to be absent, least_participants of the study must be at most"
+        f"sums are over whole groups: for any one device to be absent, least_participants of the study must be at most"
         f" {left}"
     )
 
