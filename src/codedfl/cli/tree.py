@@ -7,7 +7,7 @@ LAB = "lab"
 
 def _group(name: str, summary: str, **commands: tuple[str, str]) -> ListedCommand:
     """Its commands by name: where the function is (module of this folder, function), and the line of the help."""
-    listed = (ListedCommand(one, line, f"codedfl.cli.{at}") for one, (at, line) in commands.items())
+    listed = (ListedCommand(one.replace("_", "-"), line, f"codedfl.cli.{at}") for one, (at, line) in commands.items())
     return ListedCommand(name, summary, commands=tuple(listed))
 
 
@@ -59,6 +59,14 @@ TREE = (
         new=("roster:new", "Divide devices into disclosure groups, as many as there can be."),
         add=("roster:add", "Add newcomers, who form disclosure groups of their own."),
         renew=("roster:renew", "Give a device a new key; its name and disclosure group stay."),
+        change=(
+            "roster_change:change",
+            "Draft a change of disclosure groups, which all owners of the groups that it touches sign.",
+        ),
+        signatures=(
+            "roster_change:signatures",
+            "Put the signatures of several copies of a change together, and say whose are missing.",
+        ),
         show=("roster:show", "Show disclosure groups and keys, and the digest that a study names."),
     ),
     _group(
@@ -79,6 +87,10 @@ TREE = (
         accept=(
             "approve:accept_groups",
             "Accept that a study's sums are over other disclosure groups than before, on record.",
+        ),
+        sign_roster=(
+            "roster_change:sign_roster",
+            "Sign a change of disclosure groups with this device's key, after reading what becomes computable.",
         ),
         withdraw=("approve:withdraw_approval", "Take back an approval to which this device has not contributed yet."),
         check=(

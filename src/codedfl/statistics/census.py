@@ -38,8 +38,8 @@ class Census(Statistic):
     name: ClassVar[str] = "census"
     tells: ClassVar[frozenset[str] | None] = frozenset()
     shows: ClassVar[str] = (
-        "How many devices of a disclosure group have anybody, about half of enough, and enough people in each cell; not"
-        " which device, and no other number of people. Server and all devices see it."
+        "All devices see how many owners of some groups have anybody, about half of enough, and enough people in a"
+        " cell; where all say the same, that is what each said."
     )
     certified: ClassVar[bool] = True
 
@@ -47,9 +47,8 @@ class Census(Statistic):
     def leaves(cls, study: Study) -> str:
         """Before all else."""
         return (
-            f"for each of {StudyCells(study).count} levels, missing values, classes, intervals and held-out parts"
-            f" whether {', '.join(map(str, bit_marks(study.smallest_cell)))} people here have it; and whether there are"
-            " 1, 2, 4, ... rows"
+            f"of each of {StudyCells(study).count} levels, missing values, classes and intervals whether it has"
+            f" {', '.join(map(str, bit_marks(study.smallest_cell)))} people here; whether there are 1, 2, 4, ... rows"
         )
 
     @property
