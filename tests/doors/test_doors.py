@@ -285,7 +285,7 @@ def test_another_package_adds_a_feature_map_by_its_entry_point():
     y = X[:, 0] ** 2 - X[:, 1]
     assert CodedRidge(features="powers", regularisation=1e-9).fit(X, y).score(X, y) > 0.999
     made = codedfl.make_problem(rings.RINGS.load(None, None, False), n_devices=4, features="powers")
-    assert made.feature_map == FEATURE_MAPS["powers"](2, 2, 1.0)
+    assert made.feature_map == sys.modules["powers"].Powers(2, 2, 1.0)
     assert parse_study(TRAINED.format(5), "s").feature_count == 6
 
 

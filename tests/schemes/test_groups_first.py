@@ -15,7 +15,7 @@ from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.costs.times import (
     Descent,
     Draws,
-    Training,
+    TrainingTimes,
     WorkShape,
     device_costs,
     epoch_end_times,
@@ -60,7 +60,7 @@ def test_its_models_are_the_centralised_ones_of_whoever_was_there():
     problem = digits(10)
     scheme, totals = GroupsFirst(count=3, late=1), CentralTotals(problem)
     for seed in range(3):
-        by = Training(totals, BlockKrylov(4, 1e-4), Descent(None, 1e-4), AT, np.random.default_rng(seed))
+        by = TrainingTimes(totals, BlockKrylov(4, 1e-4), Descent(None, 1e-4), AT, np.random.default_rng(seed))
         found = list(models(scheme, by))
         candidates = [
             [name for place, name in enumerate(problem.device_names) if place % 3 == group] for group in range(3)

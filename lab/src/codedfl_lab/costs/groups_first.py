@@ -8,7 +8,7 @@ from codedfl.typing import Floats, Seconds
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.costs.coded import coded_costs, coded_load, coded_sharing, uploads_there
 from codedfl_lab.costs.times import (
-    Training,
+    TrainingTimes,
     WorkShape,
     device_costs,
     epoch_load,
@@ -40,7 +40,7 @@ def key_without_late_groups(scheme: GroupsFirst) -> Hashable:
 
 
 @models.register(GroupsFirst)
-def models_without_late_groups(scheme: GroupsFirst, by: Training) -> Iterator[Floats]:
+def models_without_late_groups(scheme: GroupsFirst, by: TrainingTimes) -> Iterator[Floats]:
     """The centralised models of the rows that were there first; who was late is drawn once for a training."""
     problem, at = by.totals.problem, by.at
     shape = WorkShape.of(problem, by.totals.precision)
