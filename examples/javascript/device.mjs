@@ -194,10 +194,10 @@ export class Device {
   }
 
   readE(layout, label, data, [first, last]) {
-    const { size, columns, certified, room } = layout;
-    must(size && !certified && data.length === 8 * size * columns, 'request');
+    const { size, columns, certified, room, bits } = layout;
+    must(size && !certified && data.length === (bits / 8) * size * columns, 'request');
     must(first < last && last <= tileRows(layout), 'request');
-    const e = Array.from(fromBytes(64, data), (word) => BigInt.asIntN(64, word));
+    const e = Array.from(fromBytes(bits, data), (word) => BigInt.asIntN(bits, word));
     for (let c = 0; c < columns; c++) {
       const sizes = e.filter((_, at) => at % columns === c).map((v) => (v < 0n ? -v : v));
       must(sizes.reduce((sum, v) => sum + v, 0n) <= BigInt(room), 'request');
