@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from experiments.race_tables import (
+    CODED,
+    LIGHT,
     RACE,
     goal_lines,
     missing,
@@ -16,11 +18,11 @@ from experiments.race_tables import (
     sentences,
 )
 
-from codedfl_lab.comparing.results import Exposure, Preparation, Racer, Speedups, Timed
+from codedfl_lab.comparing.results import AtSize, Exposure, Preparation, Racer, Speedups, Timed
 from codedfl_lab.reproduce.beyond import AIMS, COLUMNS
-from made_up_results import entry, made_up_results
+from made_up_results import entry, made_up_results, made_up_timed
 
-README, METHODS = "README.md", "docs/methods.md"
+README, METHODS, REPRODUCE = "README.md", "docs/methods.md", "docs/reproduce.md"
 
 
 def made_up() -> dict[str, Any]:
@@ -48,14 +50,22 @@ def made_up() -> dict[str, Any]:
         for sharing in ("authors", "per-message")
     ]
     steps = tuple(Preparation("role-keys, z = 1", 25, "enrol", kind, 1.5) for kind in ("fast", "slow"))
-    found: dict[str, Any] = json.loads(made_up_results(rows, goals=goals, preparations=steps).json_bytes())
+    scaling = (at_size(120, "coded-padded", 100.0, {"alpha": 24, "groups": 5}),)
+    peers = tuple(at_size(size, name, took) for size in (25, 120) for name, took in ((LIGHT, 660.0), (CODED, 100.0)))
+    made = made_up_results(rows, goals=goals, preparations=steps, scaling=scaling, peers=peers)
+    found: dict[str, Any] = json.loads(made.json_bytes())
     return found
+
+
+def at_size(devices: int, scheme: str, seconds: float, parameters: dict[str, float] | None = None) -> AtSize:
+    timed = made_up_timed(scheme=scheme, solver="gd", seconds_mean=seconds, parameters=parameters or {"z": 1})
+    return AtSize("mnist", devices, "multicast", True, timed, 11.2)
 
 
 def documents(found: dict[str, Any]) -> dict[str, str]:
     prose = {name: "\n".join(wanted).replace(" the ", "\nthe ") for name, wanted in sentences(found).items()}
     methods = [*race_lines(found), *goal_lines(found), *prepared_lines(found), prose[METHODS]]
-    return {README: "\n".join([*readme_lines(found), prose[README]]), METHODS: "\n".join(methods)}
+    return {README: "\n".join(readme_lines(found)), METHODS: "\n".join(methods), REPRODUCE: prose[REPRODUCE]}
 
 
 def test_lines_are_those_of_the_run() -> None:
@@ -79,6 +89,8 @@ def test_lines_are_those_of_the_run() -> None:
         (METHODS, "| role-keys, z = 1 | block Krylov | 10 | 21.5 s", "| role-keys, z = 1 | block Krylov | 10 | 21.6 s"),
         (METHODS, "| Fashion-MNIST, 25 | role-keys, z = 9 | 21.5 s", "| Fashion-MNIST, 25 | role-keys, z = 9 | 21.6 s"),
         (METHODS, "| enrol | 1.50", "| enrol | 1.60"),
+        (REPRODUCE, "in 5 groups, is 11.2 times", "in 5 groups, is 11.3 times"),
+        (REPRODUCE, "CodedSecAgg is 6.6 and 6.6 times", "CodedSecAgg is 6.6 and 6.7 times"),
         (METHODS, "From zero\nthe 420 are 419", "From zero\nthe 420 are 418"),
     ],
 )

@@ -114,4 +114,3 @@ def test_its_figures_are_those_of_the_methods_page():
     assert [one for one in speeds.values() if one not in reached] == []
     role_keys = next(row for (where, name), row in goals.items() if where == "MNIST, 25" and "z = 1" in name)
     assert speeds["role keys"] == [role_keys[place].split(" ")[0] for place in (3, 7)]
-
