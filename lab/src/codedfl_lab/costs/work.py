@@ -84,7 +84,7 @@ def summing_pads(owners: int, bits: Bits) -> Work:
 
 
 def replying(bits: Bits, request: Bits = 0.0, passes: int = REQUEST_HASHED) -> Work:
-    """To a request of so many bits, whose signature is checked: it is hashed in several places, the reply is sealed."""
+    """To a request of these bits, whose signature is checked: it is hashed in several places, the reply is sealed."""
     return Work(verifications=1, hashed=bits + passes * request, sealed=bits)
 
 
@@ -110,5 +110,5 @@ def opening_envelopes(partners: int) -> Work:
 
 
 def taking_data(shares: int, bits: Bits) -> Work:
-    """Data of so many others, each hashed with the request that puts it and by itself, and opened."""
+    """Data of others, each hashed with the request that puts it and by itself, and opened."""
     return Work(hashed=2 * shares * bits, sealed=shares * bits)

@@ -85,7 +85,7 @@ class Scope:
 
 
 def with_price(settings: Settings, factor: float) -> Settings:
-    """Settings with pads and sealing at so many times the fleet's price."""
+    """Settings with pads and sealing at this multiple of the fleet's price."""
     fleet = settings.at.fleet
     dearer = replace(
         fleet,
