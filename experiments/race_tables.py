@@ -109,7 +109,7 @@ def racer_of(found: dict[str, Any], scheme: str, z: int | None, devices: int, fe
         if (racer["dataset"], racer["scheme"], racer["z"]) == ("mnist", scheme, z)
         and (racer["devices"], racer["features"]) == (devices, features)
     )
-    return one  # type: ignore[no-any-return]
+    return one
 
 
 def sentences(found: dict[str, Any]) -> dict[str, list[str]]:

@@ -68,7 +68,7 @@ class Run:
 
     @property
     def layout(self) -> Layout:
-        study: Layout = self.simulated.parties.study.form  # type: ignore[attr-defined]
+        study: Layout = self.simulated.parties.study.form
         return study
 
 

@@ -67,8 +67,9 @@ def test_a_goal_is_about_the_median_of_its_column(seconds: float, verdict: str) 
     assert (call.goal, call.verdict, call.label, call.time_s) == (450.0, verdict, "role-keys, z = 1", seconds)
     assert call.low == call.high == call.speedup == pytest.approx(9000 / seconds)
     assert call.over_strongest == pytest.approx(450 / seconds)
-    assert (zero.goal, zero.verdict, zero.speedup) == (100.0, "met", pytest.approx(4500 / seconds))
-    assert (ring.goal, ring.verdict, ring.speedup) == (None, "no goal", pytest.approx(3000 / seconds))
+    assert (zero.goal, zero.verdict) == (100.0, "met")
+    assert (ring.goal, ring.verdict) == (None, "no goal")
+    assert [zero.speedup, ring.speedup] == pytest.approx([4500 / seconds, 3000 / seconds])
 
 
 def test_an_interval_that_reaches_below_is_said() -> None:
