@@ -15,10 +15,15 @@ from typing import Any
 import numpy as np
 
 from codedfl.analyses.study_analysis import StudyFindings
-from codedfl.contract.approval import approve
+from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.models import LogisticModel, PoissonModel, ResidualsModel, RobustModel, SurvivalModel, TableModel
 from codedfl.contract.models.cox import CoxModel
+from codedfl.contract.models.logistic import LogisticModel
+from codedfl.contract.models.poisson import PoissonModel
+from codedfl.contract.models.residuals import ResidualsModel
+from codedfl.contract.models.robust import RobustModel
+from codedfl.contract.models.survival import SurvivalModel
+from codedfl.contract.models.table import TableModel
 from codedfl.contract.roster import Roster, save_roster
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, Study, SubModel
@@ -175,10 +180,10 @@ class Federation:
         if table is None and name not in self.helpers:
             table = tables(self.kind, self.names)[name]
         folder = self.contract_folder(name)
-        approve(study or self.study, self.roster, name, key, table, folder, who="Ada", when="today")
+        approve(study or self.study, self.roster, name, key, table, folder, Deciding("Ada", "today"))
 
     def membership(self, name: str) -> Membership:
-        return Membership(name, self.folder, (self.roster_file,))
+        return Membership(name, self.folder, (self.roster,))
 
     def device(self, name: str) -> Device:
         """As a new process has it."""

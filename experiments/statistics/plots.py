@@ -8,7 +8,8 @@ import numpy as np
 
 from codedfl.analyses.glm import GlmFinding
 from codedfl.analyses.residuals import ResidualsFinding
-from codedfl.contract.models import LogisticModel, ResidualsModel
+from codedfl.contract.models.logistic import LogisticModel
+from codedfl.contract.models.residuals import ResidualsModel
 from experiments.statistics import glm, robust
 from experiments.statistics.cases import Line, found
 

@@ -13,9 +13,9 @@ import pytest
 
 from codedfl.analyses.driving import findings_json
 from codedfl.analyses.table_one import DescribedLevels, DescribedNumber, TableOneFinding, drafted_range, quantile
-from codedfl.contract.approval import approve
+from codedfl.authoring.draft import draft_from_table_one, draft_of_table, study_text
+from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.draft import draft_from_table_one, draft_of_table, study_text
 from codedfl.contract.roster import Roster
 from codedfl.contract.study import Study
 from codedfl.contract.study_columns import Grid, NumberTarget
@@ -136,7 +136,7 @@ def test_the_real_study_clips_nobody_and_is_approved_after_the_description(tmp_p
     folder = DeviceFolder(tmp_path / "clinic-0")
     party = ("clinic-0", keys["clinic-0"], tables[0], folder)
     for one in (first, replace(study, held_out=0.0)):
-        approve(one, roster, *party, who="Ada", when="now")
+        approve(one, roster, *party, Deciding("Ada", "now"))
     assert all(not folder.frozen(one.digest()).clipped for one in (first, replace(study, held_out=0.0)))
 
 

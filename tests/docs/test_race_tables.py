@@ -18,7 +18,7 @@ from experiments.race_tables import (
     sentences,
 )
 
-from codedfl_lab.comparing.results import AtSize, Exposure, Preparation, Racer, Speedups, Timed
+from codedfl_lab.comparing.results import AtSize, ExposureResult, Preparation, Racer, Speedups, Timed
 from codedfl_lab.reproduce.beyond import AIMS, COLUMNS
 from made_up_results import entry, made_up_results, made_up_timed
 
@@ -43,7 +43,7 @@ def made_up() -> dict[str, Any]:
             solver=solver,
             sharing=sharing,
             private=sees == "the total only",
-            exposure=Exposure(0, 0, 1),
+            exposure=ExposureResult(0, 0, 1),
             speedup_over_conventional=Speedups(424.0, low=340.0, high=576.0),
         )
         for (label, solver), sees in RACE.items()

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from codedfl.contract.names import SERVER_NAME
 from codedfl.errors import InvalidInput
 from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
-from codedfl.mqtt.broker_folder import SERVER_NAME, BrokerFolder
-from codedfl.mqtt.link import MOST_WAITING, BrokerFailed, BrokerLink, Connected, Disconnected, Event, Received, Will
+from codedfl.mqtt.broker_folder import BrokerFolder
+from codedfl.mqtt.link import MOST_WAITING, BrokerFailed, BrokerLink, LinkDown, LinkEvent, LinkUp, Received, Will
+from codedfl_lab.training.local_party import local_party
 from running_broker import HOST, RunningBroker
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # connections cut on purpose
@@ -37,7 +39,7 @@ def opened(broker: RunningBroker) -> Iterator[Callable[..., BrokerLink]]:
         link = BrokerLink(broker.address(party), identity or party, Will(topic))
         link.open()
         links.append(link)
-        assert link.events(5.0)[:1] == [Connected()]
+        assert link.events(5.0)[:1] == [LinkUp()]
         return link
 
     yield open_
@@ -45,7 +47,7 @@ def opened(broker: RunningBroker) -> Iterator[Callable[..., BrokerLink]]:
         link.close()
 
 
-def until(link: BrokerLink, what: Callable[[Event], bool], seconds: float = 10.0) -> Event:
+def until(link: BrokerLink, what: Callable[[LinkEvent], bool], seconds: float = 10.0) -> LinkEvent:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         for event in link.events(0.2):
@@ -72,14 +74,14 @@ def test_messages_presence_and_wills(opened: Callable[..., BrokerLink]):
     assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
     connection.shutdown(socket.SHUT_RDWR)  # lost: the broker says its will, and it comes back by itself
     assert until(server, lambda event: isinstance(event, Received)) == Received(topics.presence(STUDY, "device-0"), b"")
-    until(device, lambda event: event == Disconnected())
-    until(device, lambda event: event == Connected())
+    until(device, lambda event: event == LinkDown())
+    until(device, lambda event: event == LinkUp())
 
 
 def test_a_second_connection_takes_the_place_of_the_first(opened: Callable[..., BrokerLink]):
     first = opened("device-1")
     opened("device-1")
-    until(first, lambda event: event == Disconnected())
+    until(first, lambda event: event == LinkDown())
 
 
 def test_two_with_one_certificate_are_told_and_slow_down(
@@ -88,7 +90,7 @@ def test_two_with_one_certificate_are_told_and_slow_down(
     monkeypatch.setattr("codedfl.mqtt.link._SHORT_IN_A_ROW", 1)
     first = opened("device-1")
     opened("device-1")
-    until(first, lambda event: event == Disconnected())
+    until(first, lambda event: event == LinkDown())
     (lost,) = [message for message in caplog.messages if " is lost (" in message]
     assert lost.endswith("): does another process use this certificate, or another server serve this study?")
     assert first._client._reconnect_min_delay == 2
@@ -125,12 +127,17 @@ def test_a_flood_fills_no_memory(opened: Callable[..., BrokerLink], caplog: pyte
 def test_a_broker_that_restarts_is_found_again(broker: RunningBroker, opened: Callable[..., BrokerLink]):
     link = opened("device-2")
     broker.stop()
-    until(link, lambda event: event == Disconnected())
+    until(link, lambda event: event == LinkDown())
     broker.start()
-    until(link, lambda event: event == Connected(), 20.0)
+    until(link, lambda event: event == LinkUp(), 20.0)
 
 
 # -- one line for what is wrong
+
+
+def stranger(tmp_path: Path) -> BrokerAddress:
+    """A party of another broker."""
+    return local_party(BrokerFolder.create(tmp_path / "other", [HOST]), "device-0", tmp_path / "strange")
 
 
 def test_no_broker(broker: RunningBroker):
@@ -145,11 +152,11 @@ def test_no_broker(broker: RunningBroker):
 
 
 def test_a_broker_whose_certificate_another_authority_signed(broker: RunningBroker, tmp_path: Path):
-    other = BrokerFolder.create(tmp_path / "other", [HOST], ["device-0"]).party("device-0")
+    other = stranger(tmp_path)
     address = BrokerAddress(HOST, broker.port, True, other.authority, other.certificate, other.key)
     message = (
-        rf"^the certificate of the broker at mqtts://{HOST}:\d+ must be signed by --ca, be valid today and carry that"
-        " name, got self-signed certificate in certificate chain$"
+        rf"^the certificate of the broker at mqtts://{HOST}:\d+ must be signed by the kit's authority, be valid today"
+        " and carry that name, got self-signed certificate in certificate chain$"
     )
     with pytest.raises(BrokerFailed, match=message):
         BrokerLink(address, "device-0", Will("x")).open()
@@ -162,7 +169,7 @@ LET_IN = (
 
 
 def test_a_stranger_with_a_certificate_of_another_authority(broker: RunningBroker, tmp_path: Path):
-    other = BrokerFolder.create(tmp_path / "other", [HOST], ["device-0"]).party("device-0")
+    other = stranger(tmp_path)
     address = BrokerAddress(HOST, broker.port, True, broker.address("device-0").authority, other.certificate, other.key)
     with pytest.raises(BrokerFailed, match=f"^{re.escape(LET_IN.format(address))}$"):
         BrokerLink(address, "device-0", Will("x")).open()
@@ -185,10 +192,7 @@ def test_a_stranger_without_a_certificate(broker: RunningBroker):
 
 def test_a_revoked_certificate(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     with RunningBroker(tmp_path / "b", ["device-0", "device-1"]) as running:
-        lost = running.folder.party("device-1")
-        for end in ("pem", "key"):
-            (tmp_path / f"lost.{end}").write_bytes(lost.key.with_suffix(f".{end}").read_bytes())
-        address = BrokerAddress(HOST, running.port, True, lost.authority, tmp_path / "lost.pem", tmp_path / "lost.key")
+        address = running.address("device-1")
         early = BrokerLink(address, "device-1", Will(topics.presence(STUDY, "device-1")))
         early.open()
         running.folder.revoke("device-1")
@@ -209,7 +213,7 @@ def test_a_broker_that_comes_back_as_another_is_told(tmp_path: Path, caplog: pyt
         address = running.address("device-0")
         link = BrokerLink(address, "device-0", Will(topics.presence(STUDY, "device-0")))
         link.open()
-        other = BrokerFolder.create(tmp_path / "other", [HOST], ["device-0"]).party("device-0")
+        other = stranger(tmp_path)
         link._client._ssl_context = BrokerAddress(HOST, running.port, True, other.authority).context()
         running.stop()
         running.start()
@@ -283,7 +287,7 @@ def test_ports_by_default():
 
 
 def test_certificates_that_do_not_go_together_are_refused(broker: RunningBroker, tmp_path: Path):
-    zero, one = broker.folder.party("device-0"), broker.folder.party("device-1")
+    zero, one = broker.address("device-0"), broker.address("device-1")
     with pytest.raises(InvalidInput, match=r"^a certificate must come with its key .*, got one of them$"):
         BrokerAddress.parse("mqtts://h", zero.authority, zero.certificate)
     with pytest.raises(InvalidInput, match=r"^certificates must go with mqtts://, got 'mqtt://h'$"):

@@ -11,7 +11,7 @@ import pytest
 from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.reproduce import beyond
 from codedfl_lab.reproduce.beyond import AIMS, COLUMNS, reproduce_beyond
-from codedfl_lab.reproduce.scope import Scope
+from codedfl_lab.reproduce.scope import ClaimScope
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,7 +24,7 @@ def test_one_run_has_the_whole_race(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("codedfl_lab.reproduce.sizes.FLEET_SIZES", (25,))
     smaller = [replace(aim, course=aim.course._replace(devices=min(aim.course.devices, 60))) for aim in AIMS]
     monkeypatch.setattr(beyond, "AIMS", smaller)
-    made = reproduce_beyond(Scope(seeds=[0], draws=3, n_features=100, rows=1000))
+    made = reproduce_beyond(ClaimScope(seeds=[0], draws=3, n_features=100, rows=1000))
     assert {row.dataset for row in made.schemes} == {"mnist", "fashion-mnist"}
     assert len(made.goals) == len(AIMS)
     assert all([one.column for one in goal.columns] == list(COLUMNS) for goal in made.goals)

@@ -11,7 +11,7 @@ from codedfl_lab.comparing.results import (
     SCHEMA,
     AtSize,
     Claim,
-    Exposure,
+    ExposureResult,
     Gain,
     PaperValue,
     Preparation,
@@ -34,7 +34,7 @@ STEP = Preparation("role-keys, z = 1", 25, "enrol", "slow", 2.5)
 
 def everything() -> Results:
     """Every kind of row, with every optional field filled somewhere."""
-    coded = entry(0.95, 70.0, alpha=23, gain=Gain(5.0, 8.0), exposure=Exposure(0, 23, 25), gram_directions=100)
+    coded = entry(0.95, 70.0, alpha=23, gain=Gain(5.0, 8.0), exposure=ExposureResult(0, 23, 25), gram_directions=100)
     collusion = replace(coded, scheme="role-keys", parameters={"z": 1})
     failed = entry(0.95, None, delta=0.1, reason="parity data are singular")
     return made_up_results(

@@ -6,7 +6,7 @@ it needs one that is not there. They are found by being there; nothing else know
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -14,11 +14,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from codedfl.analyses.cells import CellCounts, Clipping
-from codedfl.analyses.kept import NOTHING_KEPT, Kept, sum_of_clipping
+from codedfl.analyses.kept import NOTHING_KEPT, KeptSum, sum_of_clipping
 from codedfl.analyses.linear import LinearTotal
 from codedfl.contract.merging import Merged, merged_study
 from codedfl.contract.study import Study, StudyModel
 from codedfl.errors import InvalidInput
+from codedfl.on_demand import Register
 from codedfl.statistics.statistic import NOTHING, Ask
 from codedfl.typing import Floats, Integers, JsonObject
 
@@ -29,10 +30,9 @@ class Totals:
 
     study: as it was approved.
     cells, gram: the integers of these totals.
-    merged: what was merged after the first.
+    merged: what the census merged. refused: for each model that it forbids, why.
     before: a total of others that was kept; it is in ``gram``, and in nothing else.
     asked: the points that were asked for so far.
-    times_told: the times at which intervals of each survival model end that was made so far.
 
     Examples
     --------
@@ -43,9 +43,9 @@ class Totals:
     cells: Sequence[int]
     merged: Merged
     gram: Sequence[int]
-    before: Kept = NOTHING_KEPT
+    before: KeptSum = NOTHING_KEPT
     asked: list[Floats] = field(default_factory=list)
-    times_told: list[Floats] = field(default_factory=list)
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def final(self) -> Study:
@@ -54,8 +54,8 @@ class Totals:
 
     @cached_property
     def counts(self) -> CellCounts:
-        """The first total by name, of the study as it was approved."""
-        return CellCounts(self.study, self.cells)
+        """The counts by name, of the merged study."""
+        return CellCounts(self.final, self.cells)
 
     @property
     def clipped(self) -> Clipping:
@@ -80,7 +80,12 @@ class Totals:
     def ask(self, statistic: str, model: StudyModel, point: Floats = NOTHING) -> Ask:
         """An ask for a model; refused where the study's points are used up, or nothing of the model is left."""
         if all(one.name != model.name for one in self.final.models):
-            raise InvalidInput(f"columns of the model {model.name!r} must vary in enough rows, got none that does")
+            raise InvalidInput(
+                f"columns and times of the model {model.name!r} must be left after merging, got too few: they vary in"
+                " too few people, or a column that may not be merged was"
+            )
+        if objection := self.refused.get(model.name):
+            raise InvalidInput(objection)
         if statistic in self.study.at_points:
             if len(self.asked) >= self.study.most_points:
                 raise InvalidInput(
@@ -160,7 +165,7 @@ class NotFound:
 
 
 Analysis = Callable[[Totals, Any], Generator[Ask, Any, Finding]]
-ANALYSES: dict[str, Analysis] = {}
+ANALYSES = Register[Analysis]("codedfl.analyses")
 
 
 def register_analysis(kind: str) -> Callable[[Analysis], Analysis]:
@@ -168,13 +173,12 @@ def register_analysis(kind: str) -> Callable[[Analysis], Analysis]:
 
     Examples
     --------
-    >>> from codedfl.analyses.study_analysis import conduct  # whoever conducts studies knows all kinds
-    >>> "linear" in ANALYSES
+    >>> "cox" in ANALYSES
     True
     """
 
     def register(analysis: Analysis) -> Analysis:
-        if kind in ANALYSES:
+        if kind in ANALYSES.known:
             raise InvalidInput(f"the kind of an analysis must be new, got {kind!r} again")
         ANALYSES[kind] = analysis
         return analysis

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar
 
-from codedfl.analyses.kept import NOTHING_KEPT, Kept
+from codedfl.analyses.kept import NOTHING_KEPT, KeptSum
 from codedfl.analyses.left_out import terms_left_out
 from codedfl.analyses.study_analysis import Answer, StudyFindings, conduct
 from codedfl.contract.study import Study
@@ -21,18 +21,20 @@ TOTAL_FILE = "total.json"
 Found = TypeVar("Found")
 
 
-def drive(study: Study, answer: Callable[[Ask], Answer], before: Kept = NOTHING_KEPT) -> StudyFindings:
+def drive(study: Study, answer: Callable[[Ask], Answer], before: KeptSum = NOTHING_KEPT) -> StudyFindings:
     """Answer what the study asks for, one total after the other; ``before`` is a total of others that it is added to.
 
     Examples
     --------
     >>> from codedfl.analyses.driving import drive, read_total, total_json
+    >>> from codedfl.contract.census import Decision
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, held_out=0.0)
     >>> totals = {
-    ...     "cells": [30, 0, 30, 3, 0, 3, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0],
+    ...     "census": Decision(),
+    ...     "cells": [30, 0, 30, 0, 0, 0, 0, 0, 0],
     ...     "gram": [30, 0, 0, 2000, 2000, 2000],
     ... }
     >>> found = drive(study, lambda ask: totals[ask.statistic])
@@ -91,14 +93,14 @@ def total_json(study: Study, findings: StudyFindings, owners: Sequence[str]) -> 
     return {"digest": study.digest().hex(), **kept.to_dict()}
 
 
-def read_total(study: Study, content: Any) -> Kept:
+def read_total(study: Study, content: Any) -> KeptSum:
     """What ``total_json`` made, of this study as the last one; that of another is refused.
 
     Examples
     --------
     See ``drive``.
     """
-    kept = Kept.read(content)
+    kept = KeptSum.read(content)
     if content.get("digest") != study.digest().hex():
         raise InvalidInput(
             f"the total must be of this study, {study.digest().hex()[:16]}, got one of {content.get('digest')!r:.18}"

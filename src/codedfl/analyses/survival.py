@@ -7,23 +7,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
-from codedfl.analyses.cells import joined
 from codedfl.analyses.inference import distributions
-from codedfl.contract.models import SurvivalModel, TimedModel
+from codedfl.contract.models import TimedModel
+from codedfl.contract.models.survival import SurvivalModel
+from codedfl.contract.timing import n_groups
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import Ask
-from codedfl.statistics.survival import n_groups
 from codedfl.typing import Floats, Integers, JsonObject
 
 _NORMAL = 1.959963984540054  # standard errors on either side of a 95 % interval
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class SurvivalCurve:
     """The share of a group that is still without the event after each time.
 
     at_risk, events: people at risk just before each time, and events in the interval that ends with it.
@@ -31,8 +30,8 @@ class Curve:
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.analyses.survival import Curve
-    >>> found = Curve("a", np.array([30.0, 60.0]), np.array([10, 5]), np.array([2, 1]))
+    >>> from codedfl.analyses.survival import SurvivalCurve
+    >>> found = SurvivalCurve("a", np.array([30.0, 60.0]), np.array([10, 5]), np.array([2, 1]))
     >>> found.share, found.standard_errors.round(4)
     (array([0.8 , 0.64]), array([0.1265, 0.1753]))
     """
@@ -57,7 +56,7 @@ class Curve:
     def band(self) -> tuple[Floats, Floats]:
         """Both ends of each share's 95 % interval, on the scale of log(-log), so that it stays between 0 and 1.
 
-        >>> found = Curve("a", np.array([30.0, 60.0]), np.array([10, 5]), np.array([2, 1]))
+        >>> found = SurvivalCurve("a", np.array([30.0, 60.0]), np.array([10, 5]), np.array([2, 1]))
         >>> [end.round(4).tolist() for end in found.band()]
         [[0.4087, 0.2263], [0.9459, 0.8745]]
         """
@@ -72,7 +71,7 @@ class Curve:
     def median(self) -> tuple[float | None, float | None, float | None]:
         """The first time at which at most half are without the event, and where the band says the same; None is later.
 
-        >>> Curve("a", np.array([30.0, 60.0]), np.array([10, 5]), np.array([2, 3])).median
+        >>> SurvivalCurve("a", np.array([30.0, 60.0]), np.array([10, 5]), np.array([2, 3])).median
         (60.0, 30.0, None)
         """
         first = []
@@ -103,7 +102,7 @@ class SurvivalFinding:
     """
 
     name: str
-    curves: tuple[Curve, ...]
+    curves: tuple[SurvivalCurve, ...]
     chi_squared: float
     freedom: int
     p: float
@@ -153,56 +152,39 @@ def survival(totals: Totals, model: SurvivalModel) -> Generator[Ask, Any, Findin
     if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, model.event)):
         raise InvalidInput(clipped)
     study = totals.final
-    times, told = yield from joined_intervals(totals, model)
+    times, told = yield from times_of(totals, model)
     others, events = told
     ends = others + events
     at_risk = np.cumsum(ends[:, ::-1], axis=1)[:, ::-1]
     (column,) = (one.column for one in study.columns if one.column.name == model.columns[0])
     assert isinstance(column, CategoryColumn)
     curves = tuple(
-        Curve(level, times, at_risk[place, :-1], events[place, :-1]) for place, level in enumerate(column.levels)
+        SurvivalCurve(level, times, at_risk[place, :-1], events[place, :-1])
+        for place, level in enumerate(column.levels)
     )
     merged = tuple(one for one in model.times if one not in times)
     return SurvivalFinding(model.name, curves, *log_rank(at_risk[:, :-1], events[:, :-1]), merged)
 
 
-def joined_intervals(totals: Totals, model: TimedModel) -> Generator[Ask, Any, tuple[Floats, Integers]]:
-    """The times that end an interval with enough in it, and times cut short and events: 2 x groups x intervals.
-
-    Where a column says when rows begin, those that begin in an interval are enough or none, too.
+def times_of(totals: Totals, model: TimedModel) -> Generator[Ask, Any, tuple[Floats, Integers]]:
+    """The times that end an interval after the census, and censored times and events: 2 x groups x intervals.
 
     Examples
     --------
     See ``survival``, which begins with it.
     """
-    groups, smallest, grid = n_groups(totals.final, model), totals.study.smallest_cell, np.array(model.times)
-    # Curves of two models, by other groups or events, end intervals at times of the first, or differences would be few.
-    kept = np.isin(grid, totals.times_told[-1]) if totals.times_told else np.ones(len(grid), dtype=np.bool_)
-    numbers: list[int] = yield totals.ask("ends", model)
-    kept[kept] = joined(_up_to(np.array(numbers).reshape(-1, len(grid) + 1), kept), smallest)
-    if not kept.any():
-        raise InvalidInput(_withheld(model, smallest))
-    counts: list[int] = yield totals.ask("survival", model, kept.astype(np.float64))
-    told = np.array(counts).reshape(2 * groups, -1)
-    # Risk sets and events give back the times cut short, so each of both must be none or enough.
-    again = joined(told, smallest)
-    if not again.any():
-        raise InvalidInput(_withheld(model, smallest))
-    times = grid[kept][again]
-    totals.times_told.append(times)
-    return times, _up_to(told, again).reshape(2, groups, -1)
-
-
-def _up_to(counts: Integers, kept: NDArray[np.bool_]) -> Integers:
-    """Counts of the intervals that end with the times that are kept, and of what is beyond them."""
-    return np.add.reduceat(counts, np.concatenate(([0], np.flatnonzero(kept) + 1)), axis=1)
+    final = next((one for one in totals.final.models if one.name == model.name), None)
+    if not isinstance(final, TimedModel):
+        raise InvalidInput(_withheld(model, totals.study.smallest_cell))
+    counts: list[int] = yield totals.ask("survival", model)
+    return np.array(final.times), np.array(counts).reshape(2, n_groups(totals.final, final), -1)
 
 
 def _withheld(model: TimedModel, smallest: int) -> str:
     return (
         f"times of the model {model.name!r} must leave an interval in which, as after it, every group has none or at"
-        f" least {smallest} events (smallest_cell) and as many times cut short, got none such: take fewer and longer"
-        " times, or join groups"
+        f" least {smallest} people with the event (smallest_cell) and as many censored, by the census, got none such:"
+        " take fewer and longer times, or join groups"
     )
 
 

@@ -11,13 +11,8 @@ import click
 import typer
 from rich.text import Text
 
-from codedfl.cli import options
-from codedfl.cli.exit_codes import BAD_INPUT
-from codedfl.cli.screen import Screen, check_writable, table
-from codedfl.cli.sections import show_sections
-from codedfl.cli.study_rehearsal import say_left_out
-from codedfl.contract.check import TableCheck, check_table
-from codedfl.contract.draft import (
+from codedfl.authoring.check import TableCheck, check_table
+from codedfl.authoring.draft import (
     PARTICIPANTS,
     SMALLEST_CELL,
     Draft,
@@ -27,9 +22,14 @@ from codedfl.contract.draft import (
     pooled,
     study_text,
 )
+from codedfl.cli import options
+from codedfl.cli.exit_codes import BAD_INPUT
+from codedfl.cli.screen import Screen, check_writable, table
+from codedfl.cli.sections import show_sections
+from codedfl.cli.study_rehearsal import say_left_out
+from codedfl.contract.kit import study_and_roster
 from codedfl.contract.roster import load_roster
 from codedfl.contract.study import Study
-from codedfl.contract.toml_file import load_study
 from codedfl.contract.words import explain, printable
 from codedfl.data.dataset import Task
 from codedfl.data.tables import RawTable, read_file, table_files
@@ -118,7 +118,7 @@ def new(
         raise InvalidInput("--target must be said, or --formula, got neither")
     label = target
     if formula:
-        from codedfl.contract.formula import parse_formula  # nobody else needs its parser
+        from codedfl.authoring.formula import parse_formula  # nobody else needs its parser
 
         label = parse_formula(formula).response.name
     result = None
@@ -137,7 +137,7 @@ def new(
 
     source = None if sample is None else _sample(sample)
     if formula:
-        from codedfl.contract.formula import draft_with_formula
+        from codedfl.authoring.formula import draft_with_formula
 
         text = draft_with_formula(source, formula, draft, None if result is None else described_quantiles(result))
     else:
@@ -188,7 +188,7 @@ def _sample(path: Path) -> RawTable:
 
 
 def check(
-    study: options.StudyFile,
+    study: options.StudyOrKit,
     data: Annotated[
         Path, typer.Argument(metavar="TABLE", help="Your table, or a folder of tables; they stay on this machine.")
     ],
@@ -200,7 +200,7 @@ def check(
 
     Example: `codedfl study check study.toml my.csv`
     """
-    screen, loaded = Screen(json), load_study(study)
+    screen, (loaded, _) = Screen(json), study_and_roster(study)
     say_left_out(screen, data)
     found = [_checked(loaded, path) for path in (table_files(data).values() if data.is_dir() else [data])]
     for place, one in enumerate(found):
@@ -223,7 +223,7 @@ def _checked(study: Study, path: Path) -> TableCheck:
     except InvalidInput as error:
         return TableCheck(path.name, 0, 0, (), 0, (str(error),))
     if study.formula and find_spec("formulaic") is not None:
-        from codedfl.contract.formula import formula_objection
+        from codedfl.authoring.formula import formula_objection
 
         if wrong := formula_objection(study):
             return replace(found, objections=(*found.objections, wrong))
@@ -235,7 +235,7 @@ def _rows_of(found: list[TableCheck]) -> int:
 
 
 def show(
-    study: options.StudyFile,
+    study: options.StudyOrKit,
     roster: Annotated[Path | None, typer.Option(metavar="FILE", help="Who takes part.")] = None,
     json: options.Json = None,
 ) -> None:
@@ -244,8 +244,8 @@ def show(
     Example: `codedfl study show study.toml --roster roster.toml`
     """
     screen = Screen(json)
-    loaded = load_study(study)
-    sections = explain(loaded, None if roster is None else load_roster(roster), words=words_of(loaded))
+    loaded, of_kit = study_and_roster(study)
+    sections = explain(loaded, of_kit if roster is None else load_roster(roster), words=words_of(loaded))
     screen.say(printable(loaded.name))
     show_sections(screen, sections)
     answers = [asdict(section) for section in sections]
@@ -263,7 +263,7 @@ def _show_check(screen: Screen, found: TableCheck) -> None:
         screen.show(shown)
     for line in (*found.objections, *(one.objection for one in found.columns if one.objection)):
         screen.remark(f"cannot be used: {line}")
-    for line in (*found.few, *found.copies, *found.remarks):
+    for line in (*found.copies, *found.remarks):
         screen.item(printable(line))
     left_out = f" without gaps ({found.left_out} left out)" if found.left_out else ""
     pod = f" in a pod of at least {found.least_pod} owners (least_rows)" if found.least_pod else ""

@@ -15,32 +15,21 @@ import numpy as np
 
 from codedfl.contract.models import GCV, StudyModel, SubModel, TableOne, TimedModel
 from codedfl.contract.names import checked_name
-from codedfl.contract.study_columns import GAP, ClassTarget, NumberTarget, StudyColumn, Units, gaps
+from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn, Units, gaps
 from codedfl.data.canonical import canonical_digest
-from codedfl.data.columns import CategoryColumn, Columns, DerivedColumn, NumberColumn, without_codes
+from codedfl.data.columns import Columns, DerivedColumn, without_codes
 from codedfl.data.derived import Factor, interval, product
-from codedfl.data.features import (
-    FEATURE_MAPS,
-    FeatureChoice,
-    FeatureMap,
-    FrozenEncoder,
-    Principal,
-    PrincipalFourierFeatures,
-    RandomFourierFeatures,
-    WaveletScattering,
-    choose_features,
-    default_gamma,
-)
+from codedfl.data.features import FEATURE_MAPS, FeatureChoice, FeatureMap, Principal, choose_features, own_keys
 from codedfl.data.preprocessing import Preprocessing
-from codedfl.data.recipe import Recipe
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
-from codedfl.exact.scales import HEADROOM, Bounds, Scales
 from codedfl.privacy.budget import Budget
 from codedfl.typing import Floats, Integers, JsonObject, Rows
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # with the first recipe: reading a study needs none
     from codedfl.data.model import TrainedModel
+    from codedfl.data.recipe import Recipe
+    from codedfl.exact.scales import Bounds, Scales
 
 __all__ = ["GCV", "ClassTarget", "NumberTarget", "Study", "StudyColumn", "StudyModel", "SubModel"]
 
@@ -68,8 +57,7 @@ class Study:
     formula: what the author wrote, such as "days ~ age * C(ward)"; for people: what counts is the list of columns.
     constant_by: a category of which, in tables of linear models, every level has a constant of its own, in place of one
         constant and differences from it, as ``C(ward) - 1`` means it; the fit is the same.
-    complete_cases: whether rows with a gap in the target, or in a column that says nothing of gaps, are left out; gaps
-        of a number that fewer than ``smallest_cell`` rows of a device have take the device's mean instead.
+    complete_cases: whether rows with a gap in the target, or in a column that says nothing of gaps, are left out.
     site_effects: whether every device has a constant of its own: it subtracts its means from all columns before it
         sums, so that coefficients are those within sites and no site's mean is shown.
     colluders: z, the number of devices that may help the server without learning more than the totals over pods.
@@ -82,11 +70,10 @@ class Study:
     spare_replies: how many further replies of a role must agree with the first: 1 shows a wrong one, 2t outvote t
         devices.
     roster: SHA-256 of the roster's meaning, in hex, as codedfl roster show says it; "" is for rehearsals only.
-    server_key: the server's public key, in hex, as codedfl server key says it; "" is for rehearsals only.
-    smallest_cell: levels, gaps and products of levels that fewer rows of a device have are told as something commoner
-        (a gap of a number as the device's mean); a number or a class that picks out fewer rows is refused
-        (``small_cells``).
-    least_rows: rows that every total over a pod must have; None is ``least_alike``.
+    server_key: the server's public key, in hex, as codedfl study kit fills it in; "" is for rehearsals only.
+    smallest_cell: k, how many people there must be over all devices of every level, missing value, class, interval and
+        held-out part, or it is merged with others before anything is summed (``census``).
+    least_rows: rows to train on that all devices together must have; None is ``least_alike``.
     points: how many arguments of its own choice a server may send over all statistics that take any (a score's Theta,
         the coefficients of an iteration); None is what the analyses need.
     features: what a row becomes: "linear", "rbf" (random features of a Gaussian kernel), "pca-rbf" (those of the first
@@ -98,6 +85,7 @@ class Study:
     components: how many principal components "pca-rbf" takes.
     encoder: of "onnx": the SHA-256 of the file that every machine has.
     encoder_bound: of "onnx": its outputs are clipped to plus and minus this.
+    feature_keys: what [features] says beside these, for a feature map that has keys of its own.
     embedded_by: of a matrix of embeddings the digest of the encoder (codedfl site encode) that made them; a table of
         another encoder, or of none, is refused. "" takes any.
     solver: how the server finds Theta from products with X'X, where features are random.
@@ -109,6 +97,8 @@ class Study:
     most_clipped: the share of a column's values that may lie beyond its range where coefficients with standard errors
         are made: clipped tails move them.
     models: more analyses of the same rows; a linear one is of the same total.
+    scored_at_point: after a census that found few people of some level among the held-out rows: nothing is summed of
+        them but a score. It is in no file.
     noise: what hides single rows; None is none. With noise nothing else may be summed over rows: no moments, no score,
         no standard errors.
 
@@ -121,7 +111,7 @@ class Study:
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
     >>> study = Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4)
     >>> study.design(np.array([[61], [55]])).tolist(), study.statistics
-    ([[6], [0]], ('cells', 'gram'))
+    ([[6], [0]], ('census', 'cells', 'gram', 'score'))
     """
 
     name: str
@@ -163,6 +153,8 @@ class Study:
     most_clipped: float = 0.0
     models: tuple[StudyModel, ...] = ()
     noise: Budget | None = None
+    scored_at_point: bool = False
+    feature_keys: tuple[tuple[str, bool | int | float | str], ...] = ()
 
     def __post_init__(self) -> None:
         self._check_columns()
@@ -238,24 +230,17 @@ class Study:
                 raise InvalidInput(f"{name} must be 64 hexadecimal digits, got {value[:80]!r}")
 
     def _check_features(self) -> None:
-        kinds = (*FEATURE_MAPS, PrincipalFourierFeatures.name, FrozenEncoder.name, NO_FEATURES)
-        if self.features not in kinds:
-            raise InvalidInput(f"features must be {' or '.join(kinds)}, got {self.features!r}")
-        width = self.width
-        if self.needs_covariance and not 1 <= (self.components or 0) <= width:
-            raise InvalidInput(
-                f"components must be between 1 and the number of columns ({width}) for pca-rbf, got {self.components}"
-            )
-        if not self.needs_covariance and self.components is not None:
-            raise InvalidInput(f"components must be left out with {self.features} features, got {self.components}")
-        for name in ("encoder", "encoder_bound"):
+        if self.features != NO_FEATURES and self.features not in FEATURE_MAPS:
+            raise InvalidInput(f"features must be {' or '.join((*FEATURE_MAPS, NO_FEATURES))}, got {self.features!r}")
+        required = () if self._map is None else self._map.required
+        for name in ("components", "encoder", "encoder_bound"):
             said = getattr(self, name)
-            if said is None and self.features == FrozenEncoder.name:
-                raise InvalidInput(f"{name} must be said for onnx features, got nothing")
-            if said is not None and self.features != FrozenEncoder.name:
+            if said is None and name in required:
+                raise InvalidInput(f"{name} must be said for {self.features} features, got nothing")
+            if said is not None and name not in required:
                 raise InvalidInput(f"{name} must be left out with {self.features} features, got {said}")
-        if self.features == FrozenEncoder.name:
-            self._frozen_encoder()
+        if self._map is not None:
+            own_keys(self._map, dict(self.feature_keys))
         _ = self.feature_count
         if self.features == NO_FEATURES and self.held_out:
             raise InvalidInput(f"held_out must be 0 without features: there is nothing to score, got {self.held_out}")
@@ -323,6 +308,8 @@ class Study:
 
     def _check_room(self) -> None:
         """Sums of products of integers must fit, with the sums' headroom."""
+        from codedfl.exact.scales import HEADROOM
+
         limits = np.array(self.gram_limits)
         largest = int(limits.max())
         if HEADROOM * self.max_rows * largest**2 > 1 << _MOST_BITS:
@@ -344,10 +331,11 @@ class Study:
 
     def to_dict(self) -> JsonObject:
         """The whole meaning in plain values."""
-        apart = ("columns", "target", "models", "noise", "constant_by")
+        apart = ("columns", "target", "models", "noise", "constant_by", "feature_keys", "scored_at_point")
         return {
             **{one.name: getattr(self, one.name) for one in fields(self) if one.name not in apart},
             **({"constant_by": self.constant_by} if self.constant_by else {}),
+            **({"feature_keys": dict(self.feature_keys)} if self.feature_keys else {}),
             "columns": [one.to_dict() for one in self.columns],
             "target": self.target.to_dict(),
             "models": [one.to_dict() for one in self.models],
@@ -370,11 +358,11 @@ class Study:
         if self.noise is not None:
             return ("products",)
         taken = {
+            "census": True,
             "cells": True,
             "gram": self.needs_moments or self.needs_covariance,
             "products": self.features not in ("linear", NO_FEATURES),
-            # Every linear model of a number is scored by the Gram matrix of held-out rows.
-            "score": self.held_out > 0 and (isinstance(self.target, ClassTarget) or self.features != "linear"),
+            "score": self.held_out > 0 and self.features != NO_FEATURES,
         }
         own = (name for name, needed in taken.items() if needed)
         return tuple(dict.fromkeys((*own, *(name for model in self.models for name in model.statistics))))
@@ -424,7 +412,8 @@ class Study:
     @property
     def holds_out_gram(self) -> bool:
         """Whether held-out rows have a Gram matrix of their own; classes are scored by counts instead."""
-        return self.held_out > 0 and self.features == "linear" and isinstance(self.target, NumberTarget)
+        of_number = self.features == "linear" and isinstance(self.target, NumberTarget)
+        return self.held_out > 0 and of_number and not self.scored_at_point
 
     # -- from a table to whole numbers
 
@@ -477,7 +466,7 @@ class Study:
     def codes(self, table: RawTable) -> tuple[Integers, Integers]:
         """n x n_columns whole numbers of a table, and how many values of each column were clipped.
 
-        A table that cannot be used is refused with the first reason. Gaps that ``complete`` leaves stay gaps.
+        A table that cannot be used is refused with the first reason.
         """
         self.check_embedded(table)
         codes = np.empty((len(table), len(self.columns)), dtype=np.int64)
@@ -487,8 +476,6 @@ class Study:
             column = one.column
             values = product(column.factors, seen) if isinstance(column, DerivedColumn) else table.column(column.name)
             codes[:, place], report = one.codes(values, table.name)
-            if self.complete_cases and isinstance(column, NumberColumn):
-                report = replace(report, refused=False)  # the few that ``complete`` leaves
             objection = report.objection(table.name)
             if objection is not None:
                 raise InvalidInput(objection)
@@ -496,21 +483,6 @@ class Study:
             if column.name in self.inputs:
                 seen[column.name] = one.values(codes[:, place])
         return codes, clipped
-
-    def filled(self, codes: Integers, table: str) -> Integers:
-        """Codes with the device's mean for gaps that a study of complete cases leaves, and what is made of them."""
-        gap = codes == GAP
-        if not any(gap[:, place].any() and one.column.missing is None for place, one in enumerate(self.columns)):
-            return codes
-        codes, seen = codes.copy(), dict[str, Rows]()
-        for place, one in enumerate(self.columns):
-            if factors := factors_of(one):
-                codes[:, place] = one.codes(product(factors, seen), table)[0]
-            elif one.column.missing is None and gap[:, place].any():
-                codes[gap[:, place], place] = one.mean_code(codes[:, place])
-            if one.column.name in self.inputs:
-                seen[one.column.name] = one.values(codes[:, place])
-        return codes
 
     @cached_property
     def inputs(self) -> frozenset[str]:
@@ -536,27 +508,16 @@ class Study:
         )
 
     def complete(self, table: RawTable) -> RawTable:
-        """The rows that the study takes of a table: all, or those without gaps where it takes complete cases only.
+        """The rows that the study takes of a table: all, or those without missing values where it takes complete cases.
 
-        Rows stay that have a gap in a number of which the device has fewer than ``smallest_cell``: they take its mean
-        (``small_cells``), as in a study that fills gaps, so that no two studies differ by so few rows.
+        A column that says what a missing value becomes leaves none out.
         """
         if not self.complete_cases:
             return table
         gap = gaps(without_codes(table.column(self.target.name, "the target"), self.target.missing_codes))
-        of_numbers = []
         for one in self.columns:
             if one.column.missing is None and not isinstance(one.column, DerivedColumn):
-                here = gaps(without_codes(table.column(one.column.name), one.column.missing_codes))
-                if isinstance(one.column, CategoryColumn):
-                    gap = gap | here
-                else:
-                    of_numbers.append(here)
-        kept = ~gap
-        for here in of_numbers:
-            count = int((here & kept).sum())
-            few = count < self.smallest_cell and count < kept.sum() and self.noise is None
-            gap = gap if few else gap | here
+                gap = gap | gaps(without_codes(table.column(one.column.name), one.column.missing_codes))
         return table.rows(~gap)
 
     def only(self, names: Collection[str]) -> Study:
@@ -589,52 +550,56 @@ class Study:
     @property
     def needs_covariance(self) -> bool:
         """Whether the covariance of the columns is summed before features can be made."""
-        return self.features == PrincipalFourierFeatures.name
+        return self._map is not None and self._map.needs_covariance
 
     def recipe(self, principal: Principal | None = None) -> Recipe:
         """How rows become X and Y, by the public ranges alone.
 
         principal: components of the scaled columns over all devices, if the study needs their covariance.
         """
+        from codedfl.data.recipe import Recipe
+
+        if self.needs_covariance and principal is None:
+            raise InvalidInput("principal must be given for this study, got None")
         preprocessing = self.preprocessing()
-        gamma = default_gamma(preprocessing.n_columns) if self.gamma is None else self.gamma
-        features: FeatureMap
-        if self.needs_covariance:
-            if principal is None:
-                raise InvalidInput("principal must be given for this study, got None")
-            n_inputs = principal.components.shape[1]
-            random = RandomFourierFeatures(n_inputs, self.n_features, gamma, self.seed)
-            features = PrincipalFourierFeatures(principal, random)
-        elif self.features == FrozenEncoder.name:
-            features = self._frozen_encoder()
-        else:
-            choice = FeatureChoice(self.n_features, gamma, self.seed)
-            features = choose_features(self.features, preprocessing, choice)
+        features = choose_features(self.features, preprocessing, self._choice(principal))
         return Recipe(preprocessing, features, self.target.labels(), self.table_columns)
 
     @property
     def takes_whole_rows(self) -> bool:
         """Whether the features are made of all columns at once, none of which can be left out: pictures, encoders."""
-        return self.features in (WaveletScattering.name, FrozenEncoder.name)
+        return self._map is not None and self._map.whole_rows
 
     @property
     def feature_count(self) -> int:
         """d in the paper: how many features a row becomes."""
-        if self.features == NO_FEATURES:
-            return 0
-        return self._named_features().n_features if self.features in FEATURE_MAPS else self.n_features
-
-    def _named_features(self) -> FeatureMap:
-        """For columns of any ranges: their number does not depend on those."""
-        inputs = Preprocessing.from_range(0.0, 1.0, self.width)
-        return choose_features(self.features, inputs, FeatureChoice(self.n_features, self.gamma, self.seed))
+        return 0 if self._map is None else self._map.choose(self._any_ranges, self._choice()).n_features
 
     def load_features(self) -> None:
         """Raises where the features need what this machine does not have: an encoder's file, or a package."""
-        if self.features == FrozenEncoder.name:
-            self._frozen_encoder().load()
-        elif self.features in FEATURE_MAPS:  # a row shows it, whichever map it is
-            self._named_features().transform(np.zeros((1, self.width)))
+        if self._map is not None:
+            self._map.choose(self._any_ranges, self._choice()).load()
+
+    @property
+    def _map(self) -> type[FeatureMap] | None:
+        return None if self.features == NO_FEATURES else FEATURE_MAPS[self.features]
+
+    @property
+    def _any_ranges(self) -> Preprocessing:
+        """The number of features depends on that of the columns, and not on their ranges."""
+        return Preprocessing.from_range(0.0, 1.0, self.width)
+
+    def _choice(self, principal: Principal | None = None) -> FeatureChoice:
+        return FeatureChoice(
+            n_features=self.n_features,
+            gamma=self.gamma,
+            seed=self.seed,
+            components=self.components,
+            principal=principal,
+            encoder=self.encoder,
+            encoder_bound=self.encoder_bound,
+            keys=dict(self.feature_keys),
+        )
 
     def model(self, recipe: Recipe, theta: Floats, **provenance: Any) -> TrainedModel:
         """The model of a Theta that a solver found; the intercept of linear features is not penalised."""
@@ -654,6 +619,8 @@ class Study:
         A column whose range is many times its deviation takes 64 bits, or updates would be rounded away; one whose
         range is thousands of times that is refused. ``number_bits`` is the author's own choice.
         """
+        from codedfl.exact.scales import Scales
+
         bounds, refusal = self.bounds(recipe), None
         for bits in (self.number_bits,) if self.number_bits else (48, 64):
             plain = Scales.on(1 << bits, bounds, recipe.n_features, n_owners)
@@ -677,9 +644,6 @@ class Study:
     def preprocessing(self) -> Preprocessing:
         """The scaling of the columns of X: their public ranges become [0, 1]."""
         return Preprocessing.from_range(self.units.low, self.units.high, len(self.units.low))
-
-    def _frozen_encoder(self) -> FrozenEncoder:
-        return FrozenEncoder(self.width, self.n_features, self.encoder_bound or 0.0, self.encoder or "")
 
 
 def factors_of(one: StudyColumn) -> tuple[Factor, ...]:

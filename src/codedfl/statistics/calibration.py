@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.contract.models import LogisticModel
+from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.exact.portable import portable_exp
@@ -25,7 +25,7 @@ class Calibration(Newton):
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.contract.models import LogisticModel
+    >>> from codedfl.contract.models.logistic import LogisticModel
     >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> from codedfl.statistics.calibration import Calibration
@@ -37,6 +37,7 @@ class Calibration(Newton):
     """
 
     name: ClassVar[str] = "calibration"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"points", "classes"})
     shows: ClassVar[str] = (
         "A server that lies names other coefficients, so that the counts divide the rows where it likes, in"
         f" {BINS} parts."

@@ -44,6 +44,7 @@ class Intercepts(Statistic):
     """
 
     name: ClassVar[str] = "intercepts"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points"})
     of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "Products of what clusters sum up to, weighted by their sizes. As many totals as there are sizes would give the"

@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.contract.models import NO_MODEL, GlmModel, StudyModel
+from codedfl.contract.models import NO_MODEL, StudyModel
+from codedfl.contract.models.glm import GlmModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study, StudyColumn
 from codedfl.data.columns import CategoryColumn
@@ -38,7 +39,7 @@ class Newton(Statistic):
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.contract.models import LogisticModel
+    >>> from codedfl.contract.models.logistic import LogisticModel
     >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> from codedfl.statistics.newton import Newton
@@ -54,6 +55,7 @@ class Newton(Statistic):
     """
 
     name: ClassVar[str] = "newton"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points"})
     of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "Sums weighted by what the coefficients predict for each row. Iterations of columns with few combinations tell"
@@ -240,6 +242,9 @@ def linear_predictor(X: Floats, coefficients: Floats) -> Floats:
     for column, coefficient in zip(X.T, coefficients, strict=True):
         found = found + column * coefficient
     return found
+
+
+MOST_PREDICTION = 64.0  # of a linear model over the ranges, in half ranges of the target
 
 
 def refuse_beyond(study: Study, model: StudyModel, point: Floats, bound: float) -> None:

@@ -51,6 +51,7 @@ class Ordinal(Statistic):
     """
 
     name: ClassVar[str] = "ordinal"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points", "classes"})
     of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "Sums weighted by what the coefficients predict for each row. A server that lies chooses these and the"

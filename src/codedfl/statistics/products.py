@@ -10,7 +10,6 @@ import numpy as np
 from codedfl.contract.models import NO_MODEL, StudyModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
-from codedfl.crypto.noise import cross_noise, gram_noise
 from codedfl.data.features import Principal
 from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
@@ -43,6 +42,7 @@ class Products(Statistic):
     """
 
     name: ClassVar[str] = "products"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"rows", "features", "classes"})
     shows: ClassVar[str] = "One direction of the total X'X per epoch; as many epochs as features show all of it."
     no_noise: ClassVar[str] = ""
 
@@ -117,6 +117,8 @@ class Products(Statistic):
         layout = self.layout(n_owners)
         if scales.noise is None:
             return layout.words_of(np.append(cross.ravel(), len(train)), gram)
+        from codedfl.crypto.noise import cross_noise, gram_noise
+
         # Invariant: seed and label are the same for the same study and point, so noise cannot be averaged away.
         label = hashlib.sha256(self.study.digest() + self.point.tobytes()).hexdigest()
         cross += cross_noise(scales, self.recipe.n_outputs, noise_seed, label)
@@ -162,7 +164,8 @@ def principal_from(study: Study, numbers: Floats) -> Principal | None:
     scaling = study.preprocessing()
     if not ((scaling.low <= centre) & (centre <= scaling.high)).all():
         raise InvalidInput("the centre must lie within the ranges of the columns, got one outside")
-    off = float(np.abs(components.T @ components - np.eye(components.shape[1])).max())
+    with np.errstate(over="ignore", invalid="ignore"):  # of numbers so large that they are none of any components
+        off = float(np.abs(components.T @ components - np.eye(components.shape[1])).max())
     if not off <= _TOLERANCE:
         raise InvalidInput(f"components must be orthonormal to {_TOLERANCE:g}, got ones that are off by {off:.1e}")
     return Principal(centre, components)

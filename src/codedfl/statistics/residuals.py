@@ -6,11 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.contract.models import NO_MODEL, ResidualsModel, StudyModel
+from codedfl.contract.models import NO_MODEL, StudyModel
+from codedfl.contract.models.residuals import ResidualsModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
-from codedfl.statistics.newton import linear_predictor, n_coefficients, scaled_design
+from codedfl.statistics.newton import MOST_PREDICTION, linear_predictor, n_coefficients, refuse_beyond, scaled_design
 from codedfl.statistics.statistic import Statistic, register_statistic
 from codedfl.typing import Wholes
 
@@ -28,7 +29,7 @@ class Residuals(Statistic):
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.contract.models import ResidualsModel
+    >>> from codedfl.contract.models.residuals import ResidualsModel
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> from codedfl.statistics.residuals import Residuals
@@ -40,6 +41,7 @@ class Residuals(Statistic):
     """
 
     name: ClassVar[str] = "residuals"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"points"})
     of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "A server that lies names other coefficients, chosen so that the counts divide the rows where it likes, in"
@@ -50,6 +52,7 @@ class Residuals(Statistic):
         """A deviation is positive."""
         if not self.point[-1] > 0:
             raise InvalidInput(f"the deviation in a point of residuals must be above 0, got {self.point[-1]:g}")
+        refuse_beyond(self.study, self.model, self.point[:-1], MOST_PREDICTION)
 
     @classmethod
     def leaves(cls, study: Study) -> str:

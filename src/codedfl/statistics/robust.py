@@ -7,10 +7,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.contract.models import NO_MODEL, RobustModel, StudyModel
+from codedfl.contract.models import NO_MODEL, StudyModel
+from codedfl.contract.models.robust import RobustModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
-from codedfl.statistics.newton import fraction_bits, linear_predictor, n_coefficients, row_sums, scaled_design
+from codedfl.errors import InvalidInput
+from codedfl.statistics.newton import (
+    MOST_PREDICTION,
+    fraction_bits,
+    linear_predictor,
+    n_coefficients,
+    refuse_beyond,
+    row_sums,
+    scaled_design,
+)
 from codedfl.statistics.sandwich import cluster_sums, products
 from codedfl.statistics.statistic import Statistic, register_statistic
 from codedfl.typing import Floats, Integers, Wholes
@@ -30,7 +40,7 @@ class Robust(Statistic):
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.contract.models import RobustModel
+    >>> from codedfl.contract.models.robust import RobustModel
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> from codedfl.statistics.robust import Robust
@@ -42,6 +52,7 @@ class Robust(Statistic):
     """
 
     name: ClassVar[str] = "robust"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points", "clusters"})
     of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "Products of columns weighted by squared residuals. A server that lies chooses the coefficients, so that rows"
@@ -50,7 +61,7 @@ class Robust(Statistic):
     no_noise: ClassVar[str] = "no bound on one row's part in the errors is stated"
 
     def _begin(self) -> None:
-        """The point is cut into its two parts."""
+        """The point is cut into its two parts: coefficients within a bound, a matrix without negative squares."""
         assert isinstance(self.model, RobustModel)
         self._robust = self.model
         self._d = n_coefficients(self.study, self.model)
@@ -59,6 +70,11 @@ class Robust(Statistic):
         if len(triangle):
             self._inverse[np.triu_indices(self._d)] = triangle
             self._inverse += np.triu(self._inverse, 1).T
+            squares = np.linalg.eigvalsh(self._inverse)
+            if squares[0] < -1e-9 * max(1.0, float(squares[-1])):
+                raise InvalidInput(f"the matrix in a point of {self.name} must be positive semi-definite, got another")
+        # Invariant: no step between two people, of whom one has no residual and all others have the largest.
+        refuse_beyond(self.study, self._robust, self._beta, MOST_PREDICTION)
 
     @classmethod
     def leaves(cls, study: Study) -> str:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.contract.models import GlmModel
+from codedfl.contract.models.glm import GlmModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import NumberTarget, Study
 from codedfl.errors import InvalidInput
@@ -34,7 +34,7 @@ class Sandwich(Newton):
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.contract.models import PoissonModel
+    >>> from codedfl.contract.models.poisson import PoissonModel
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> from codedfl.statistics.sandwich import Sandwich
@@ -46,6 +46,7 @@ class Sandwich(Newton):
     """
 
     name: ClassVar[str] = "sandwich"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points", "clusters"})
     shows: ClassVar[str] = (
         "Products of columns weighted by how far rows are from what the coefficients predict. A server that lies"
         " chooses these, within the bound; with few clusters it sees sums of single clusters."

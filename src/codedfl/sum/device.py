@@ -42,7 +42,7 @@ from codedfl.sum.pad_sums import PadSum
 from codedfl.sum.pads import add_pads
 from codedfl.sum.signatures import check_signature
 from codedfl.sum.terms import Terms
-from codedfl.sum.wire import Enrolment, Entry, Refused
+from codedfl.sum.wire import Enrolment, ListEntry, Refused
 from codedfl.typing import RandomBytes
 
 log = logging.getLogger("codedfl.device")
@@ -351,7 +351,7 @@ class Device:
                 raise Refused("role", str(error)) from None
         return self._opened[place]
 
-    def _checked_list(self, scope: Scope, ask: bytes, wanted: bytes, data: bytes) -> tuple[Entry, ...]:
+    def _checked_list(self, scope: Scope, ask: bytes, wanted: bytes, data: bytes) -> tuple[ListEntry, ...]:
         if digest(data) != wanted:
             raise Refused("list", "a list must have the digest that is common to all holders")
         entries = wire.decode_list(data)
@@ -386,9 +386,9 @@ class Device:
     def _certify(self, keys: GenerationKeys, common: wire.CertifyCommon, own: wire.CertifyOwn) -> bytes:
         """Recompute a total from what owners and holders have signed, so that nobody need believe the server."""
         layout, terms, label = self._contract.layout(common.ask), self._terms, label_of(self._terms.study, common.ask)
+        entries = self._checked_list(keys.scope, common.ask, common.list, own.entries)
         if not layout.certified or layout.size:
             raise Refused("request", "only small statistics that devices act upon are certified")
-        entries = self._checked_list(keys.scope, common.ask, common.list, own.entries)
         # Invariant: every owner of the list and every role, each once and in the contract's order.
         if len(own.uploads) != len(entries) or len(own.sums) != terms.colluders + 1:
             raise Refused("list", "a certified total must have an upload of each owner and a sum of each role")

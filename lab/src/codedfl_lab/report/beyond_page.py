@@ -80,7 +80,7 @@ def _goals_section(goals: Sequence[Racer]) -> str:
     found: web.Matrix = {}
     for one in goals:
         fleet, scheme = racer_words(one)
-        cells: dict[tuple[str, str], web.Cell | str] = {}
+        cells: dict[tuple[str, str], web.PageCell | str] = {}
         for at in one.columns:
             words = COLUMN_WORDS[at.column]
             cells[words, "time"] = seconds(at.time_s)
@@ -89,7 +89,7 @@ def _goals_section(goals: Sequence[Racer]) -> str:
             if at.column != "ring":
                 cells[words, "goal"] = NOTHING if at.goal is None else f"{at.goal:g}"
                 cells[words, "verdict"] = web.GOAL_VERDICTS[at.verdict]
-        found[fleet, web.Cell(scheme, "prose")] = cells
+        found[fleet, web.PageCell(scheme, "prose")] = cells
     shown = web.matrix(("data set", "scheme"), found, text_columns=range(2), dense=True)
     return web.section("Goals", web.paragraph(GOALS), shown)
 

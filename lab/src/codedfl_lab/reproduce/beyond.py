@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codedfl.data.features.principal import PrincipalFourierFeatures, low_frequencies
-from codedfl.data.features.random_fourier import RandomFourierFeatures
+from codedfl.data.features.pca_rbf import PrincipalFourierFeatures, low_frequencies
+from codedfl.data.features.rbf import RandomFourierFeatures
 from codedfl.data.problem import Problem, make_problem
 from codedfl.solve.registry import BLOCK_KRYLOV
 from codedfl.typing import Progress
@@ -44,7 +44,7 @@ from codedfl_lab.costs.coded import role_steps
 from codedfl_lab.costs.prices import RING_MULTIPLE, at_published_prices
 from codedfl_lab.costs.times import Beginning, WorkShape, order_of_devices
 from codedfl_lab.reproduce.reproduce import as_the_paper
-from codedfl_lab.reproduce.scope import Scope, software_versions
+from codedfl_lab.reproduce.scope import ClaimScope, software_versions
 from codedfl_lab.reproduce.sizes import CHUNK_BITS, at_size, peers_at_sizes, speedups_against_devices
 from codedfl_lab.schemes.coded_keys import CodedKeys, OneShot
 from codedfl_lab.schemes.coded_padded import CodedPadded
@@ -161,7 +161,7 @@ def racers(course: Course, fleet_size: int) -> list[Entry]:
     return found
 
 
-def reproduce_beyond(scope: Scope, progress: Progress | None = None) -> Results:
+def reproduce_beyond(scope: ClaimScope, progress: Progress | None = None) -> Results:
     """Run the study."""
     began = time.perf_counter()
     scope = replace(scope, fleet=at_published_prices(scope.fleet))
@@ -225,7 +225,7 @@ def reproduce_beyond(scope: Scope, progress: Progress | None = None) -> Results:
 
 def _trained(
     problem: Callable[[int], Problem],
-    scope: Scope,
+    scope: ClaimScope,
     entries: Sequence[Entry],
     settings: Settings,
     progress: Progress | None,
@@ -242,7 +242,7 @@ def _part(progress: Progress | None, index: int, count: int) -> Progress | None:
     return lambda what, fraction: progress(what, (index + fraction) / count)
 
 
-def _low_frequencies(scope: Scope) -> Callable[[int], Problem]:
+def _low_frequencies(scope: ClaimScope) -> Callable[[int], Problem]:
     """MNIST on random features of the low frequencies of its pictures, by the seed of these features."""
     experiment = EXPERIMENTS["mnist"]
     data, basis = scope.data(experiment), low_frequencies(28)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from codedfl.contract.models import Named, Target, TimedModel, check_bound, check_penalty, register_model
+from codedfl.contract.models import Named, Target, TimedModel, check_penalty, register_model
+from codedfl.contract.models.glm import check_bound
 from codedfl.errors import InvalidInput
 
 
@@ -31,8 +32,8 @@ class CoxModel(TimedModel):
     bound: float = 10.0
 
     kind: ClassVar[str] = "cox"
-    at_points: ClassVar[tuple[str, ...]] = ("survival", "cox")
-    points: ClassVar[int] = 13
+    at_points: ClassVar[tuple[str, ...]] = ("cox",)
+    points: ClassVar[int] = 12
 
     @property
     def groups(self) -> str:

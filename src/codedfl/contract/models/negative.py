@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from codedfl.contract.models import Named, PoissonModel, Target, register_model
+from codedfl.contract.models import Named, Target, register_model
+from codedfl.contract.models.poisson import PoissonModel
 from codedfl.errors import InvalidInput
 
 
@@ -15,7 +16,7 @@ class NegativeBinomialModel(PoissonModel):
     """The log of the mean of a count whose variance is the mean plus alpha times its square; alpha is estimated.
 
     >>> NegativeBinomialModel("visits", ("age",)).statistics
-    ('crosstable', 'negative')
+    ('negative',)
     """
 
     kind: ClassVar[str] = "negative-binomial"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from codedfl.contract.models import Named, StudyModel, Target, check_bound, register_model
+from codedfl.contract.models import Named, StudyModel, Target, register_model
+from codedfl.contract.models.glm import check_bound
 from codedfl.contract.study_columns import ClassTarget
 from codedfl.errors import InvalidInput
 
@@ -18,13 +19,12 @@ class ProportionalOddsModel(StudyModel):
     bound: of the linear predictor and of the thresholds, as for ``logistic``.
 
     >>> ProportionalOddsModel("stage", ("age",)).statistics
-    ('crosstable', 'ordinal')
+    ('ordinal',)
     """
 
     bound: float = 10.0
 
     kind: ClassVar[str] = "proportional-odds"
-    totals: ClassVar[tuple[str, ...]] = ("crosstable",)
     at_points: ClassVar[tuple[str, ...]] = ("ordinal",)
     points: ClassVar[int] = 14
 

@@ -1,0 +1,571 @@
+"""A first study from what is known of the columns: every choice is made, and says in a comment why.
+
+What is known comes from Table 1 over all devices (``analyses.table_one``), or from a sample, which is somebody's own
+table. A sample's ranges are drafted ten of its widths wide either side, and its rare texts count as "other": others
+have other values, and the file, which everybody sees, does not hold a person's value. Whoever publishes the file reads
+it first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import tomli_w
+
+from codedfl.authoring.guessed_columns import codes_of_gaps, guess_columns, numbers_the_rows
+from codedfl.contract.models import TableOne
+from codedfl.contract.names import plain_name
+from codedfl.contract.study import NO_FEATURES
+from codedfl.contract.toml_file import FORMAT
+from codedfl.data.columns import OTHER, CategoryColumn, as_levels, as_numbers, as_texts
+from codedfl.data.dataset import Task, as_labels
+from codedfl.data.tables import RawTable
+from codedfl.data.tables.table import FALSE, TRUE
+from codedfl.errors import InvalidInput
+from codedfl.typing import Floats, Rows
+
+PARTICIPANTS = 5
+_HELD_OUT = 0.2
+_ROWS = 10_000
+SMALLEST_CELL = 5
+_MOST_STEPS = 1 << 20  # of what a sample has of a column: finer is rarely a unit of record
+_MOST_WIDE = 1 << 20  # of a drafted range, so that a description can look ten times as far
+_DESCRIBED_STEPS = 5 * 10**6  # either side of what is described: its bins grow, so that width costs little
+_MOST_DECIMALS = 9
+_OFF_GRID = 1e-6  # in steps
+_ROOM = 10  # widths of the sample either side of it
+_MANY = 30  # rows from which on different whole numbers are no chance
+_OF_ALL = "holds the values of all devices (Table 1) with room; beyond is clipped and counted"
+_WHY_HELD_OUT = "share of each device's rows kept out of training for the score"
+_WHY_NONE = "the devices have too few rows for a score beside this many columns"
+_NO_MEAN = "a number that every range holds, since too few rows have a value for a mean"
+_WIDE = "wide: ten widths of the sample either side, since others have other values; beyond is clipped and counted"
+
+
+@dataclass(frozen=True)
+class DraftColumn:
+    """What is known of a column before a study is written.
+
+    levels: of a category, or of a target its classes, which may be whole numbers; None for a number.
+    grid: low, high and step of a number; None for a category.
+    missing: what a gap becomes, a level or a number; None if none was seen. other: the level of unknown names.
+    fill: what fills a number's gaps, such as "the mean of the sample"; "" where that need not be thought about.
+    noticed: what to think about, "" if nothing. why: a comment on the range.
+    missing_codes: what the tables have in place of a gap. rare: how many texts of a sample count as ``other``.
+
+    >>> DraftColumn("age", grid=(0.0, 120.0, 1.0)).levels is None
+    True
+    """
+
+    name: str
+    levels: tuple[str, ...] | tuple[int, ...] | None = None
+    grid: tuple[float, float, float] | None = None
+    missing: str | float | None = None
+    other: str | None = None
+    noticed: str = ""
+    why: str = _WIDE
+    missing_codes: tuple[str | float, ...] = ()
+    rare: int = 0
+    fill: str = ""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """All there is to think about; nothing is filled in silence.
+
+        >>> DraftColumn("age", grid=(0.0, 120.0, 1.0), missing=57.0, fill="the mean").remarks[0][:50]
+        'it has gaps, which missing fills with 57.0, the me'
+        """
+        filled = (
+            f"it has gaps, which missing fills with {self.missing}, {self.fill}, and marks. To leave such rows out:"
+            " complete_cases = true, and no missing."
+        )
+        return tuple(filter(None, (self.noticed, filled if self.fill and self.missing is not None else "")))
+
+    def lenient(self) -> DraftColumn:
+        """With a range still wider, something that a gap becomes, and a level of unknown names."""
+        if self.grid is not None:
+            low, high, step = self.grid
+            far = float(f"{_DESCRIBED_STEPS * step:.12g}")
+            grid = (min(low, -far) if low < 0 else low, max(high, far) if low <= 0 < high else high, step)
+            return replace(self, grid=grid, missing=anchor(*grid), fill="")
+        levels = tuple(one for one in map(str, self.levels or ()) if one not in ("other", "missing"))
+        return replace(self, levels=(*levels, "other", "missing"), missing="missing", other="other")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Everything that a study file is written of.
+
+    columns, target: what goes in, and what is predicted, whose ``levels`` are classes.
+    rows: public bound on the rows of a device. id: the column that tells rows apart.
+    noticed: remarks on the table as a whole.
+    describes: whether it is a study that only describes.
+    complete_cases: whether rows without a target are left out.
+    held_out: the share of rows that is kept for the score; 0 where it would be too few to be scored.
+
+    >>> Draft("stay", (DraftColumn("age", grid=(0.0, 120.0, 1.0)),), DraftColumn("ill", ("no", "yes"))).id is None
+    True
+    """
+
+    name: str
+    columns: tuple[DraftColumn, ...]
+    target: DraftColumn
+    rows: int = _ROWS
+    id: str | None = None
+    noticed: tuple[str, ...] = ()
+    participants: int = PARTICIPANTS
+    describes: bool = False
+    complete_cases: bool = False
+    held_out: float = _HELD_OUT
+
+    def describing(self) -> Draft:
+        """The same for a study that describes: no gap and no unknown name keeps a table out."""
+        columns, name = tuple(one.lenient() for one in self.columns), plain_name(self.name, "-table-1")
+        target = replace(self.target.lenient(), missing=None) if self.target.grid is not None else self.target
+        return replace(self, name=name, columns=columns, target=target, describes=True, complete_cases=True)
+
+
+def draft_of_table(
+    table: RawTable,
+    target: str,
+    name: str,
+    drop: tuple[str, ...] = (),
+    task: Task | None = None,
+    keep: tuple[str, ...] | None = None,
+) -> Draft:
+    """What a sample suggests for tables like it.
+
+    task: what the target is for; None guesses: text, and two different numbers, are classes.
+    keep: columns to learn from, exactly these; None takes all but the target and ``drop``.
+
+    >>> from codedfl.data.tables import as_raw_table
+    >>> draft_of_table(as_raw_table({"age": [61, 58, 70.0], "days": [7.5, 3, 4.0]}), "days", "stay").columns[0].grid
+    (0.0, 200.0, 1.0)
+    """
+    guess = guess_columns(table.without([target]), keep=keep, drop=drop)
+    columns = []
+    for one in guess.columns.columns:
+        values = table.column(one.name)
+        if isinstance(one, CategoryColumn):
+            columns.append(_category(one, values, table.name))
+            continue
+        grid, noticed = drafted_grid(_finite(values)), ""
+        mean, fill = _fill(_finite(values), grid)
+        if not np.ptp(_finite(values)):
+            noticed = "the same number in all rows of the sample. Drop it unless it differs elsewhere."
+        if codes := codes_of_gaps(_finite(values)):
+            noticed = (
+                f"{codes} far from all others, as codes of gaps are: list such in missing_codes, beyond the range."
+            )
+        if _like_ids(values):
+            noticed = "another whole number in every row, as ids have: drop it, or say id = above."
+        if odd := int((np.isnan(as_numbers(values)) & (as_texts(values) != "")).sum()):
+            noticed = f"{odd} cell(s) of the sample are no numbers: study check names the first; see missing_codes."
+        missing = None if one.missing is None else mean
+        columns.append(DraftColumn(one.name, grid=grid, missing=missing, noticed=noticed, fill=fill))
+    ids = [one for one in table.names if one != target and numbers_the_rows(one, table.column(one))]
+    goal = _target(table, target, task)
+    rows, found = max(_ROWS, _power_above(len(table))), ids[0] if ids else None
+    return Draft(name, tuple(columns), goal, rows, found, guess.left_out)
+
+
+def _fill(values: Floats, grid: tuple[float, float, float]) -> tuple[float, str]:
+    """The mean, but that of few rows: the file, which everybody sees, holds nobody's value."""
+    if len(values) < SMALLEST_CELL:
+        return anchor(*grid), _NO_MEAN
+    return _on_grid(float(values.mean()), grid), "the mean of the sample"
+
+
+def _on_grid(value: float, grid: tuple[float, float, float]) -> float:
+    low, high, step = grid
+    return float(f"{min(max(low + round((value - low) / step) * step, low), high):.12g}")
+
+
+def _like_ids(values: Rows) -> bool:
+    numbers = as_numbers(values)
+    whole = len(numbers) >= _MANY and bool((numbers == np.round(numbers)).all())
+    return whole and len(np.unique(numbers)) == len(numbers)
+
+
+def _category(column: CategoryColumn, values: Rows, table: str) -> DraftColumn:
+    """Without the texts that few rows of the sample have: a file that everybody sees does not tell one person's."""
+    own = [one for one in column.levels if one not in (column.missing, OTHER)]
+    texts = as_levels(values, own)
+    rare = [one for one in own if one not in (FALSE, TRUE) and (texts == one).sum() < SMALLEST_CELL]
+    if not rare:
+        return DraftColumn(column.name, column.levels, missing=column.missing, other=column.other)
+    if len(rare) == len(own):
+        raise InvalidInput(
+            f"column {column.name!r} of {table} must have a text that at least {SMALLEST_CELL} rows have, got none:"
+            " drop the column, or take a larger sample"
+        )
+    gaps = () if column.missing is None else (column.missing,)
+    levels = (*(one for one in own if one not in rare), OTHER, *gaps)
+    return DraftColumn(column.name, levels, missing=column.missing, other=OTHER, rare=len(rare))
+
+
+def draft_from_table_one(
+    result: Any,
+    target: str,
+    name: str,
+    drop: tuple[str, ...] = (),
+    task: Task | None = None,
+    keep: tuple[str, ...] | None = None,
+) -> Draft:
+    """What Table 1 over all devices suggests: ranges that hold everybody's values, gaps where anybody has some.
+
+    result: the content of result.json of a study that described. target, drop, task, keep: as in ``draft_of_table``; ""
+        is the target of that study.
+
+    >>> draft_from_table_one({"models": []}, "days", "stay")
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.InvalidInput: the result must have a table that describes (codedfl study describe), got none
+    """
+    try:
+        tables = [one for one in result["models"] if one.get("kind") == TableOne.kind and "columns" in one]
+        if not tables:
+            raise InvalidInput("the result must have a table that describes (codedfl study describe), got none")
+        of_all, said = tables[0], tables[0]["protection"]
+        found = {one.name: one for one in map(_described, of_all["columns"])}
+        id_column = None if said["id"] is None else str(said["id"])
+        bounds = (int(said["max_rows_per_device"]), id_column, (), int(said["least_participants"]))
+        complete_cases = bool(said["complete_cases"])
+        rows, devices = int(of_all["rows"]), max(map(len, result.get("owners", {}).values()), default=0)
+        target = target or str(of_all["target"])
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(f"the result must be one that codedfl wrote, got {error!r:.80}") from None
+    for column in (target, *(keep or ()), *drop):
+        if column not in found:
+            raise InvalidInput(f"a column must be one that is described ({', '.join(found)}), got {column!r}")
+    goal, chosen = found.pop(target), keep or tuple(one for one in found if one not in drop)
+    if (goal.grid is None) != (task == "classification") and task is not None:
+        raise InvalidInput(f"--task must be as {target!r} was described, got {task}: describe it otherwise first")
+    columns = tuple(found[one] for one in chosen)
+    # Of a device's rows that are held out at least twice as many as columns are scored; fewer would only be lost.
+    design = sum(1 if one.levels is None else len(one.levels) - 1 for one in columns)
+    held_out = _HELD_OUT if _HELD_OUT * rows >= 2 * (design + 1) * devices else 0.0
+    return Draft(name, columns, replace(goal, missing=None), *bounds, complete_cases=complete_cases, held_out=held_out)
+
+
+def described_quantiles(result: Any) -> dict[str, Floats]:
+    """Those of each number that Table 1 tells; none of a result that ``draft_from_table_one`` refuses.
+
+    >>> described_quantiles({"models": [{"columns": [{"name": "age", "quantiles": {"0.5": 57, "0.95": None}}]}]})
+    {'age': array([57.])}
+    """
+    try:
+        columns = [one for model in result["models"] for one in model.get("columns", ()) if "quantiles" in one]
+        known = {str(one["name"]): [*filter(None, one["quantiles"].values())] for one in columns}
+        return {name: np.array(values, dtype=np.float64) for name, values in known.items()}
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return {}
+
+
+def _described(one: Any) -> DraftColumn:
+    """A column of Table 1 as JSON has it; raises ValueError, TypeError or KeyError for anything else."""
+    name, codes = str(one["name"]), tuple(one["missing_codes"])
+    if not all(isinstance(code, str | int | float) for code in codes):
+        raise ValueError(name)
+    if one["kind"] == "number":
+        low, high = map(float, one["range"])
+        grid = (low, high, float(one["step"]))
+        noticed = (
+            "values beyond the range of Table 1 itself: describe it again with a wider one." if one["clipped"] else ""
+        )
+        gaps = None
+        if one["missing"] != 0 and one["fill"] is not None:
+            gaps = _on_grid(float(one["fill"] if one["mean"] is None else one["mean"]), grid)
+        fill = _NO_MEAN if one["mean"] is None else "the mean of all devices"
+        return DraftColumn(name, None, grid, gaps, noticed=noticed, why=_OF_ALL, missing_codes=codes, fill=fill)
+    # The level of unknown names stays, though nobody is counted there: rare levels are told as it before they are.
+    missing, other = None if one["counts"].get(one["missing"]) == 0 else one["missing"], one["other"]
+    levels = tuple(level for level in one["levels"] if level != one["missing"] or missing is not None)
+    if not all(isinstance(level, str | int) for level in levels) or not {missing, other} <= {None, *levels}:
+        raise ValueError(name)
+    return DraftColumn(name, levels, missing=missing, other=other, missing_codes=codes)
+
+
+def pooled(tables: Sequence[RawTable], name: str) -> RawTable:
+    """The rows of all tables together, of the columns that all of them have; text where one has text.
+
+    >>> from codedfl.data.tables import as_raw_table
+    >>> pooled([as_raw_table({"a": [1, 2]}), as_raw_table({"a": ["<5"], "b": [3]})], "both").column("a").tolist()
+    ['1', '2', '<5']
+    """
+    columns = {}
+    for column in (one for one in tables[0].names if all(one in part.columns for part in tables)):
+        values = [part.column(column) for part in tables if len(part)]
+        if all(numbers_the_rows(column, one) for one in values):  # the same number in two tables is another row
+            values = [np.char.add(f"{place} ", as_texts(one)) for place, one in enumerate(values)]
+        texts = any(one.dtype.kind == "U" for one in values)
+        columns[column] = np.concatenate([as_texts(one) if texts else one for one in values] or [np.zeros(0)])
+    return RawTable(name, columns, tables[0].positional)
+
+
+def _target(table: RawTable, target: str, task: Task | None) -> DraftColumn:
+    values = table.column(target, "the target")
+    present = values[values != ""] if values.dtype.kind == "U" else _finite(values)
+    if not len(present):
+        raise InvalidInput(f"the target {target!r} of {table.name} must hold values, got gaps only")
+    different = np.unique(present)
+    whole = present.dtype.kind == "U" or bool((present == np.round(present)).all())
+    if task is None:
+        guessed: Task = (
+            "classification" if present.dtype.kind == "U" or (len(different) == 2 and whole) else "regression"
+        )
+    else:
+        guessed = as_labels(present, task)[1]
+    noticed = ""
+    if guessed == "classification":
+        if task is None and present.dtype.kind != "U":
+            noticed = "Guessed from two whole numbers. If it is a quantity: codedfl study new --task regression"
+        classes = different if different.dtype.kind == "U" else different.astype(np.int64)
+        return DraftColumn(target, tuple(classes.tolist()), noticed=noticed)
+    if task is None and whole and len(different) <= _MOST_CLASSES:
+        noticed = "Taken for a quantity, such as a count. If it is classes: codedfl study new --task classification"
+    return DraftColumn(target, grid=drafted_grid(_finite(values)), noticed=noticed)
+
+
+_MOST_CLASSES = 20  # with more different whole numbers nobody means classes
+
+
+def _finite(values: Rows) -> Floats:
+    numbers = as_numbers(values)
+    return numbers[np.isfinite(numbers)]
+
+
+# -- the file
+
+
+def study_text(draft: Draft) -> str:
+    """The study file.
+
+    >>> age, ill = DraftColumn("age", grid=(0.0, 120.0, 1.0)), DraftColumn("ill", ("no", "yes"))
+    >>> study_text(Draft("stay", (age,), ill)).splitlines()[3]
+    'name = "stay"'
+    """
+    lines = [
+        "# A study file: everything that turns rows into a model, and what the parties agree to.",
+        "# All parties need the same file; codedfl study show says what it means, study check tries it on a table.",
+        *(f"# Noticed: {note}" for note in draft.noticed),
+        _say("format", FORMAT),
+        _say("name", plain_name(draft.name)),
+        _say("purpose", "", "what the model is for; people read it before they approve"),
+        _say("edition", 1, "count up when the same study is made again on newer rows"),
+        *_id(draft.id),
+        *([_say("complete_cases", True, "rows without a target are left out")] if draft.complete_cases else []),
+        "",
+    ]
+    for column in draft.columns:
+        lines += [*_column(column, draft.describes), ""]
+    lines += [*_target_lines(draft.target), "", *_rest(draft)]
+    return "\n".join(lines) + "\n"
+
+
+def _rest(draft: Draft) -> list[str]:
+    protection = [
+        "[protection]",
+        _say("colluders", 1, "how many devices may help the server and still learn nothing but totals over pods"),
+        _say("least_participants", draft.participants, "no device takes part with fewer; more hide each one better"),
+        _say(
+            "max_rows", draft.rows * draft.participants, "public bound on the rows of all; room to spare costs digits"
+        ),
+        _say("max_rows_per_device", draft.rows, "public bound on the rows of one device"),
+        _say("smallest_cell", SMALLEST_CELL, "what fewer rows of a device have is told as something commoner"),
+        '# roster = "..."  # who takes part; devices approve nothing without it',
+        '# server_key = "..."  # codedfl study kit fills in this and the line above',
+        "",
+    ]
+    if draft.describes:
+        names = [one.name for one in draft.columns]
+        kind = ["[features]", _say("kind", NO_FEATURES, "no model: the study only describes"), ""]
+        table = ["[[model]]", _say("name", "table 1"), _say("kind", TableOne.kind), f"columns = {_listed(names)}", ""]
+        return [*kind, *protection, *table, "[result]", _say("held_out", 0.0, "all rows are described")]
+    return [
+        "[features]",
+        _say(
+            "kind",
+            "linear",
+            "linear: coefficients one can read; rbf: features of a Gaussian kernel, which need narrow ranges; pca-rbf;"
+            " scattering; onnx",
+        ),
+        "",
+        *protection,
+        "[training]",
+        _say("solver", "block-krylov", "how the server uses what it gets; all give the same model in the end"),
+        _say("epochs", 50, "most exchanges with random features: each shows one more direction of the total X'X"),
+        _say(
+            "regularisation",
+            1e-6 if draft.target.levels is None else 1e-4,
+            "weight of |Theta|^2 against the mean squared error",
+        ),
+        "",
+        "[result]",
+        _say("held_out", draft.held_out, _WHY_HELD_OUT if draft.held_out else _WHY_NONE),
+        _say("inference", False, "true: standard errors and p values; nothing more leaves for them"),
+        _say("most_clipped", 0.0, "share of a column's values beyond its range above which there is no inference"),
+        *_logistic(draft),
+    ]
+
+
+def _logistic(draft: Draft) -> list[str]:
+    """What least squares on 0 and 1 does not have, to be taken out of the comment."""
+    if len(draft.target.levels or ()) != 2:
+        return []
+    names = _listed([one.name for one in draft.columns])
+    lines = ["[[model]]", _say("name", f"odds of {draft.target.name}"), _say("kind", "logistic"), f"columns = {names}"]
+    return [
+        "",
+        "# Odds ratios with standard errors; it needs narrow ranges, such as those of Table 1.",
+        *(f"# {one}" for one in lines),
+    ]
+
+
+def _say(key: str, value: object, why: str = "") -> str:
+    text = tomli_w.dumps({key: value}).strip()
+    return f"{text}  # {why}" if why else text
+
+
+def _id(name: str | None) -> list[str]:
+    if name is not None:
+        return [_say("id", name, "tells rows apart, never leaves a machine; sees what changed between editions")]
+    return ['# id = "..."  # a column that tells rows apart, such as a patient number; it never leaves a machine']
+
+
+def _column(column: DraftColumn, describes: bool) -> list[str]:
+    lines = [*_noticed(column), "[[column]]", _say("name", column.name)]
+    codes = (
+        [f"missing_codes = {_listed(column.missing_codes)}  # what tables have in place of a gap"]
+        if column.missing_codes
+        else []
+    )
+    if column.grid is None:
+        lines += [
+            _say("kind", "category"),
+            f"levels = {_listed(column.levels or ())}  # all there may be; the first is the one the others are compared"
+            " with",
+            *codes,
+        ]
+        if column.missing is not None:
+            lines.append(_say("missing", column.missing, "the level that a gap counts as"))
+        if column.other is not None:
+            return [*lines, _say("other", column.other, "the level that unknown and rare names count as")]
+        return [*lines, '# other = "..."  # the level that unknown names count as; without it such rows are refused']
+    lines += [_say("kind", "number"), *_grid(column), *codes]
+    if column.missing is None:
+        return [*lines, "# missing = 0.0  # what a gap becomes, with a mark beside it; without it gaps are refused"]
+    why = "what a gap becomes; a mark beside it lets the model learn what it means"
+    return [*lines, _say("missing", column.missing, "a gap is counted as one, and is in no mean" if describes else why)]
+
+
+def _target_lines(target: DraftColumn) -> list[str]:
+    lines = [*_noticed(target), "[target]", _say("name", target.name)]
+    if target.grid is not None:
+        return [*lines, *_grid(target)]
+    levels = target.levels or ()
+    second = f"; odds are those of the second, here {levels[1]}" if len(levels) == 2 else ""
+    return [*lines, f"classes = {_listed(levels)}  # all there may be{second}"]
+
+
+def _grid(column: DraftColumn) -> list[str]:
+    assert column.grid is not None
+    low, high, step = column.grid
+    return [
+        f"range = [{low!r}, {high!r}]  # {column.why}",
+        _say("step", step, "the unit of record of the coarsest site: whole years, 0.1 kg"),
+    ]
+
+
+def _noticed(column: DraftColumn) -> list[str]:
+    return [f"# Noticed: {one}" for one in column.remarks]
+
+
+def _listed(values: Sequence[str | float]) -> str:
+    return "[" + ", ".join(tomli_w.dumps({"x": one}).partition("=")[2].strip() for one in values) + "]"
+
+
+# -- ranges and steps
+
+
+def drafted_grid(values: Floats) -> tuple[float, float, float]:
+    """A wide range around the values and a step, with the values on the grid: steps are counted from the low end.
+
+    >>> drafted_grid(np.array([1.0, 2.0]))
+    (0.0, 15.0, 1.0)
+    """
+    low, high = wide_range(values)
+    step = unit_of_record(values, high - low)
+    low, high = (turn(end / step) * step for turn, end in ((_floor, low), (_ceil, high)))
+    return float(f"{low:.12g}"), float(f"{high:.12g}"), step
+
+
+def anchor(low: float, high: float, step: float) -> float:
+    """A value of the grid that every drafted range of a column holds: 0, or the middle of a range that has no 0.
+
+    >>> anchor(0.0, 120.0, 1.0), anchor(1690.0, 2320.0, 1.0)
+    (0.0, 2005.0)
+    """
+    if low <= 0 <= high:
+        return 0.0
+    return float(f"{low + round((high - low) / 2 / step) * step:.12g}")
+
+
+def _floor(steps: float) -> int:
+    """What is a whole number but for rounding stays one."""
+    return math.floor(steps + _OFF_GRID)
+
+
+def _ceil(steps: float) -> int:
+    return math.ceil(steps - _OFF_GRID)
+
+
+def unit_of_record(values: Floats, width: float = 0.0) -> float:
+    """1, 0.1, 0.01, ..., as many decimals as the values have; coarser where they would take too many steps.
+
+    width: of the range, which must have room for ten times as much: sites have other values.
+
+    >>> unit_of_record(np.array([58.1, 61.0]))
+    0.1
+    """
+    decimals = 0
+    while decimals < _MOST_DECIMALS and not np.allclose(values, np.round(values, decimals), rtol=1e-12, atol=1e-12):
+        decimals += 1
+    while _width(values) * 10.0**decimals > _MOST_STEPS or width * 10.0**decimals > _MOST_WIDE:
+        decimals -= 1
+    return float(f"1e{-decimals}")
+
+
+def wide_range(values: Floats) -> tuple[float, float]:
+    """A range around the values with ten of their widths either side, its ends rounded outwards to half a width.
+
+    Values that are never negative keep 0 as their end, and so do those that are never positive. Of 0 and 1 alone the
+    range is [0, 1]: they are marks.
+
+    >>> wide_range(np.array([18.0, 97.0])), wide_range(np.array([0.0, 1.0]))
+    ((0.0, 900.0), (0.0, 1.0))
+    """
+    if set(np.unique(values).tolist()) <= {0.0, 1.0}:
+        return 0.0, 1.0
+    least, most, width = float(values.min()), float(values.max()), _width(values)
+    unit = 10.0 ** math.floor(math.log10(width)) * 5
+    low = math.floor((least - _ROOM * width) / unit) * unit
+    high = math.ceil((most + _ROOM * width) / unit) * unit
+    low, high = (0.0 if least >= 0 > low else low), (0.0 if most <= 0 < high else high)
+    return float(f"{low:.12g}"), float(f"{high:.12g}")
+
+
+def _width(values: Floats) -> float:
+    """From the least to the most; the size of a constant, or 1."""
+    least, most = float(values.min()), float(values.max())
+    return (most - least) or abs(most) or 1.0
+
+
+def _power_above(count: int) -> int:
+    return 1 << max(count - 1, 1).bit_length()
