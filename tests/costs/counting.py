@@ -15,7 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from codedfl.crypto.sealed import Identity
-from codedfl.engines.in_process import Answer
+from codedfl.engines.in_process import ReplyBytes
 from codedfl.sum import device, keys, pads, signatures
 from codedfl_lab.coded import device as coded_device
 
@@ -58,7 +58,7 @@ class Counting:
         finally:
             self.now, signatures._in_order = before, shared
 
-    def device(self, name: str, reply: Answer) -> Answer:
+    def device(self, name: str, reply: ReplyBytes) -> ReplyBytes:
         """The same device, counted."""
 
         def counted(request: bytes) -> bytes:
