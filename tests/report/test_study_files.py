@@ -86,7 +86,7 @@ def test_rows_left_out_are_told_unless_they_are_few(tmp_path: Path):
         folder = tmp_path / str(gaps)
         folder.mkdir()
         page = write_results(folder, study, findings, OWNERS).read_text()
-        line = f"rows left out for gaps: {findings.left_out}"
+        line = f"rows left out for missing values: {findings.left_out}"
         told = json.loads((folder / "result.json").read_text())
         said.append((told["left_out"], line in page, line in (folder / "summary.txt").read_text()))
     assert said == [(0, False, False), ("few", True, True), (40, True, True)]
@@ -310,7 +310,7 @@ def test_few_gaps_are_said_only_where_there_are_some():
     parts = [as_raw_table({name: one[i : i + 30] for name, one in rows.items()}, "t.csv") for i in (0, 30, 60)]
     findings = conducted(study, [take_snapshot(study, part, bytes(16)) for part in parts])
     assert findings.merged == ((0,), (0,))
-    assert merged_words(study, findings) == ["bmi: its gaps are too few to be marked and count as 0"]
+    assert merged_words(study, findings) == ["bmi: its missing values are too few to be marked and count as 0"]
 
 
 def test_least_squares_of_a_yes_or_no_is_not_advised(found: tuple[Study, StudyFindings]):
@@ -426,7 +426,7 @@ def test_rows_left_out_at_each_step_add_up(tmp_path: Path):
     whole, left, held_out, kept = (row.cells[1] for row in flow(result).rows)
     assert (whole, left) == ("900", "40") and int(held_out) + int(kept) == 860 and int(kept) == findings.rows
     few = [row.cells[1] for row in flow({**result, "left_out": "few"}).rows]
-    assert few[:2] == ["not told exactly", "few"], "the whole less what is left would tell the few"
+    assert few[:2] == ["not given exactly", "few"], "the whole less what is left would tell the few"
 
 
 def test_without_a_total_there_is_nothing_to_refit(found: tuple[Study, StudyFindings], tmp_path: Path):

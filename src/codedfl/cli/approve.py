@@ -25,7 +25,11 @@ def approve_study(
     who: Annotated[str, typer.Option(metavar="NAME", help="Who approves it.")],
     table: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="This device's rows, which are frozen.", show_default="none, for a helper"),
+        typer.Option(
+            metavar="FILE",
+            help="This device's rows, which are frozen.",
+            show_default="none, for a key-only participant",
+        ),
     ] = None,
     state: State = None,
     policy: Annotated[Path | None, typer.Option(metavar="FILE", help="What this device allows (TOML).")] = None,
@@ -58,12 +62,14 @@ def approve_study(
     screen.say(f"fingerprint of the kit: {found.fingerprint}")
     screen.sentence("The coordinator and every other site must have the same: compare it by telephone.")
     screen.say()
+    with screen.busy("reading"):
+        rows = None if table is None else read_file(table, empty=True)
     approval = approve(
         loaded,
         found.roster,
         name,
         load_identity(states / name / DEVICE_KEY).public,
-        None if table is None else read_file(table, empty=True),
+        rows,
         DeviceFolder.of(states, name),
         Deciding(
             who,
@@ -153,4 +159,4 @@ def withdraw_approval(
     from codedfl.contract.words import printable
 
     gone = DeviceFolder.of(state or default_state_dir(), name).withdraw(digest)
-    Screen().sentence(f"{printable(gone.name)}, edition {gone.edition}, is not approved any more; its rows are free")
+    Screen().sentence(f"{printable(gone.name)}, version {gone.edition}, is not approved any more; its rows are free")

@@ -48,8 +48,8 @@ def predict(
     .csv or .parquet file, or the name of a data set of codedfl-lab (digits, digits-shifted, mnist, fashion-mnist).
 
     A file needs the columns the model was trained on, by name and in any order; others are left alone. A row with
-    a gap or a name that the model does not know gets an empty cell, and a warning counts these. A named data set is
-    predicted on its test part. Names of classes that a spreadsheet would run as a formula (they begin with
+    a missing value or a name that the model does not know gets an empty cell, and a warning counts these. A named
+    data set is predicted on its test part. Names of classes that a spreadsheet would run as a formula (they begin with
     =, +, - or @) get a ' in front.
 
     Example: `codedfl study predict results/model.safetensors new.csv --out predictions.csv`
@@ -65,8 +65,8 @@ def predict(
     predicted[usable] = found.tolist()
     if gone := len(usable) - len(found):
         screen.remark(
-            f"warning: without a prediction, for a gap or a name that the model does not know: {gone} of {len(usable)}"
-            " rows; their cells are empty"
+            "warning: without a prediction, for a missing value or a name that the model does not know:"
+            f" {gone} of {len(usable)} rows; their cells are empty"
         )
     if isinstance(trained.recipe.labels, MeanLabels):
         screen.remark(f"note: a prediction is the {trained.recipe.labels.mean_of}")

@@ -56,8 +56,8 @@ def rehearse_study(
         typer.Option(
             "--roster",
             metavar="FILE",
-            help="The roster whose pods are rehearsed.",
-            show_default="pods as codedfl roster new drafts them",
+            help="The roster whose disclosure groups are rehearsed.",
+            show_default="groups as codedfl roster new drafts them",
         ),
     ] = None,
     policy_file: Annotated[
@@ -78,7 +78,7 @@ def rehearse_study(
     out: Annotated[
         Path | None,
         options.in_output(
-            metavar="DIR", help="Where model, journal and page go.", show_default="results/rehearse-NAME"
+            metavar="DIR", help="Where model, event log and page go.", show_default="results/rehearse-NAME"
         ),
     ] = None,
     add_to: AddTo = None,
@@ -114,7 +114,7 @@ def rehearse_study(
     for pod in roster.pods:
         if (absent := pod - set(rehearsed.snapshots)) and pod - absent:
             named, because = (", ".join(sorted(who)) for who in (pod - absent, absent))
-            screen.remark(f"left out with their pod, because of {because}: {named}")
+            screen.remark(f"left out with their disclosure group, because of {because}: {named}")
     if len(rehearsed.snapshots) < study.least_participants:
         raise InvalidInput(
             f"the study must have at least {study.least_participants} devices (least_participants) that take part, got"

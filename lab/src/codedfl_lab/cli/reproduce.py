@@ -33,6 +33,8 @@ from codedfl_lab.report.beyond_page import (
     scaling_lines,
 )
 from codedfl_lab.report.files import write_beyond_report, write_report
+from codedfl_lab.report.fleets_page import HEADINGS as FLEET_HEADINGS
+from codedfl_lab.report.fleets_page import fleet_cells, losses, write_fleets_report
 from codedfl_lab.report.frozen_page import HEADINGS as FROZEN_HEADINGS
 from codedfl_lab.report.frozen_page import SHOWN, frozen_cells, verdicts, write_frozen_report
 from codedfl_lab.report.html import headline
@@ -41,21 +43,23 @@ from codedfl_lab.report.rows import dataset_name
 from codedfl_lab.report.tables import comparison_table
 from codedfl_lab.reproduce.arithmetic import SMALL, ArithmeticResults, reproduce_arithmetic
 from codedfl_lab.reproduce.beyond import reproduce_beyond
+from codedfl_lab.reproduce.fleets import SIZES, FleetsResults, reproduce_fleets
 from codedfl_lab.reproduce.frozen_data import frozen_on
 from codedfl_lab.reproduce.frozen_results import FrozenResults, FrozenSizes
 from codedfl_lab.reproduce.noise import FEATURES, NoiseResults, reproduce_noise
 from codedfl_lab.reproduce.reproduce import reproduce
 from codedfl_lab.reproduce.scope import ClaimScope
 
-Found = Results | ArithmeticResults | NoiseResults | FrozenResults
+Found = Results | ArithmeticResults | NoiseResults | FrozenResults | FleetsResults
 
 ALL = "all"
 ARITHMETIC = "arithmetic"
 BEYOND = "beyond"
 NOISE = "noise"
 FROZEN = "frozen"
+FLEETS = "fleets"
 SEEDS = 5
-NAMES = [*EXPERIMENTS, ALL, ARITHMETIC, BEYOND, NOISE, FROZEN]
+NAMES = [*EXPERIMENTS, ALL, ARITHMETIC, BEYOND, FLEETS, NOISE, FROZEN]
 NOISE_SEEDS = 3
 DRAWS = 100
 QUICK_SEEDS = 1
@@ -109,8 +113,9 @@ def reproduce_paper(
 
     NAME is mnist (Figure 1a), fashion-mnist (Figure 1b), all (both); arithmetic: the paper's own fixed-point system
     beside ours, Propositions 1 to 3 one by one; beyond: coded keys, Krylov solvers, the one-shot floor and large
-    fleets; noise: accuracy against epsilon, membership tests and an audit; or frozen: heads on frozen features of
-    CIFAR-10 (or of mails, if --encoder names an encoder of texts) beside FedAvg, FedProx and Scaffold.
+    fleets; fleets: who wins where stragglers have heavy tails, share places, come and go, or drift; noise: accuracy
+    against epsilon, membership tests and an audit; or frozen: heads on frozen features of CIFAR-10 (or of mails, if
+    --encoder names an encoder of texts) beside FedAvg, FedProx and Scaffold.
 
     Writes results.json, traces.csv, the figure and a report to DIR/NAME. Takes some minutes per data set; Ctrl-C keeps
     the data sets that were finished. Frozen takes hours: it keeps every finished part in DIR/frozen/parts, and the same
@@ -188,6 +193,8 @@ def _study(screen: Screen, name: str, scope: ClaimScope, quick: bool, say: Progr
             datasets.fetch_dataset(one.dataset, scope.data_dir, fetched)
     if name == NOISE:
         return reproduce_noise(scope, say, features=(QUICK_FEATURES,) if quick else FEATURES)
+    if name == FLEETS:
+        return reproduce_fleets(scope, say)
     return reproduce_beyond(scope, say) if name == BEYOND else reproduce(name, scope, say)
 
 
@@ -202,6 +209,15 @@ def _show(screen: Screen, results: Found, folder: Path) -> None:
         _show_lines(screen, FROZEN_HEADINGS[:SHOWN], [cells[:SHOWN] for cells in frozen_cells(results.rows)], left=3)
         for sentence in verdicts(results):
             screen.sentence(sentence)
+    elif isinstance(results, FleetsResults):
+        write_fleets_report(folder, results)
+        for size in SIZES:
+            screen.say(f"\n{size} devices, in simulated time, against the strongest baseline on the same features")
+            rows = [row for row in results.rows if row.devices == size]
+            _show_lines(screen, FLEET_HEADINGS, fleet_cells(rows), left=3)
+        screen.sentence("Where coded schemes do not win:")
+        for sentence in losses(results):
+            screen.sentence(f"- {sentence}")
     elif isinstance(results, NoiseResults):
         write_noise_report(folder, results)
         _show_lines(screen, HEADINGS, noise_cells(results.rows))

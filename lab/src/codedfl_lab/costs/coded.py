@@ -85,7 +85,7 @@ def coded_load(scheme: CodedScheme, shape: WorkShape, fleet: Fleet) -> EpochLoad
     return EpochLoad(macs + reply.macs(fleet) + masks, down, bits, quorum)
 
 
-def rows_held(scheme: Scheme, shape: WorkShape, n_devices: int) -> Floats:
+def rows_held(scheme: Scheme | RoleKeyed, shape: WorkShape, n_devices: int) -> Floats:
     """By position: of the d rows of a sum, those that a device keeps and answers; all but with blocks of rows."""
     if not isinstance(scheme, RoleKeyed):
         return np.full(n_devices, float(shape.n_features))
@@ -95,7 +95,7 @@ def rows_held(scheme: Scheme, shape: WorkShape, n_devices: int) -> Floats:
     return np.where(shares > 0, rows, 0.0)
 
 
-def held_numbers(scheme: Scheme, shape: WorkShape, n_devices: int) -> Floats:
+def held_numbers(scheme: Scheme | RoleKeyed, shape: WorkShape, n_devices: int) -> Floats:
     """By position: what its rows need of a pad. Of a symmetric matrix d^2/K (1 - 1/2K), and rows of the constant."""
     rows = rows_held(scheme, shape, n_devices)
     return rows * (shape.n_features - (rows - 1) / 2 + shape.n_outputs)
@@ -185,11 +185,11 @@ class Clock:
         """Everybody is waited for."""
         self.now = self.reply(macs).max(axis=1)
 
-    def uploads(self, bits: float, macs: Floats | float = 0.0) -> None:
-        """Everybody's bulk, sent when it has been made; without MACs it was made before."""
+    def uploaded(self, bits: float, macs: Floats | float = 0.0) -> Seconds:
+        """(draws, D) times of each device's bulk, sent when it has been made; without MACs it was made before."""
         bulk = Bulk(bits, self._at.sharing, chunk_bits=self._at.chunk_bits)
         sent = upload_times(self._at.times, bulk, self._draws, self._rng)
-        self.now = (self._done(macs) + sent).max(axis=1)
+        return self._done(macs) + sent
 
 
 class Step(NamedTuple):
@@ -199,7 +199,7 @@ class Step(NamedTuple):
     macs: Floats
 
 
-def role_steps(scheme: RoleKeys | RoleSums, shape: WorkShape, fleet: Fleet) -> list[Step]:
+def role_steps(scheme: RoleKeyed, shape: WorkShape, fleet: Fleet) -> list[Step]:
     """What roles need before they can answer, in its order. Whoever draws a role's key seals it to all its holders."""
     shape, owners, roles = shape.on_ring_of(scheme), fleet.n_devices, scheme.colluders + 1
     positions = np.arange(owners)
@@ -217,21 +217,33 @@ def role_steps(scheme: RoleKeys | RoleSums, shape: WorkShape, fleet: Fleet) -> l
     ]
 
 
-@sharing.register(RoleKeys)
-@sharing.register(RoleSums)
-def role_sharing(
-    scheme: RoleKeys | RoleSums, shape: WorkShape, at: Conditions, draws: int, rng: np.random.Generator
-) -> Sharing:
-    """The secure sum: from the call one upload each, all of which the server needs."""
-    owners, clock = at.fleet.n_devices, Clock(at, draws, rng)
+@singledispatch
+def uploads_there(_scheme: object, uploaded: Seconds) -> Seconds:
+    """(draws,) when there are enough of these uploads, (draws, D): all of them, unless a scheme begins with fewer."""
+    found: Seconds = uploaded.max(axis=1)
+    return found
+
+
+def role_uploads(scheme: RoleKeyed, shape: WorkShape, at: Conditions, clock: Clock) -> Seconds:
+    """(draws, D) times of the uploads: padded before the call, or from zero when roles have their keys."""
     bits = shape.on_ring_of(scheme).bulk_bits
     if at.begins == "call":
-        clock.uploads(bits)
-        return Sharing(clock.now, np.zeros((draws, owners)))
-    enrol, draw, upload, *hold = (one.macs for one in role_steps(scheme, shape, at.fleet))
+        return clock.uploaded(bits)
+    enrol, draw, upload, *_ = (one.macs for one in role_steps(scheme, shape, at.fleet))
     clock.all(enrol)
     clock.now = clock.reply(draw)[:, : scheme.colluders + 1].max(axis=1)  # the first of each role
-    clock.uploads(bits, upload)
+    return clock.uploaded(bits, upload)
+
+
+@sharing.register(RoleKeys)
+@sharing.register(RoleSums)
+def role_sharing(scheme: RoleKeyed, shape: WorkShape, at: Conditions, draws: int, rng: np.random.Generator) -> Sharing:
+    """The secure sum: from the call one upload each; then, from zero, what holders do before they can answer."""
+    clock = Clock(at, draws, rng)
+    clock.now = uploads_there(scheme, role_uploads(scheme, shape, at, clock))
+    if at.begins == "call":
+        return Sharing(clock.now, np.zeros((draws, at.fleet.n_devices)))
+    _, _, _, *hold = (one.macs for one in role_steps(scheme, shape, at.fleet))
     return Sharing(clock.now, clock.reply(sum(hold)))
 
 
@@ -242,14 +254,13 @@ def keyed_sharing(
     """One upload each; seeds are expanded by those who answer for a device, before the call or after the uploads."""
     devices, clock = at.fleet.n_devices, Clock(at, draws, rng)
     if at.begins == "call":
-        clock.uploads(shape.bulk_bits)
+        clock.now = clock.uploaded(shape.bulk_bits).max(axis=1)
         return Sharing(clock.now, np.zeros((draws, devices)))
     partners, fleet = partners_of(scheme, devices), at.fleet
     clock.all(enrolling().macs(fleet))
     one_sum = added_macs(shape, shape.bulk_numbers)
-    clock.uploads(
-        shape.bulk_bits, sharing_codewords(partners, devices, shape.bulk_bits, padded=False).macs(fleet) + one_sum
-    )
+    sharing_work = sharing_codewords(partners, devices, shape.bulk_bits, padded=False).macs(fleet)
+    clock.now = clock.uploaded(shape.bulk_bits, sharing_work + one_sum).max(axis=1)
     pads = pads_expanded(scheme, devices)
     expanding = opening_envelopes(partners) + summing_pads(pads, shape.bulk_bits)
     return Sharing(clock.now, clock.reply(expanding.macs(fleet) + pads * one_sum))

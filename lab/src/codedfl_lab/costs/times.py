@@ -26,7 +26,6 @@ from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.fleet.clock import StragglerPolicy, TrainingClock
 from codedfl_lab.fleet.fleet import RATED_BITS, Fleet
 from codedfl_lab.fleet.latency import (
-    FleetLatency,
     LatencyModel,
     RoundTrip,
     RunLatency,
@@ -34,6 +33,7 @@ from codedfl_lab.fleet.latency import (
     epoch_arrivals,
     mean_arrivals,
 )
+from codedfl_lab.fleet.latency_models import latency_of
 from codedfl_lab.primes.fixed_point import FixedPoint
 from codedfl_lab.primes.ring import NARROW
 from codedfl_lab.schemes.descriptor import Scheme
@@ -63,7 +63,7 @@ class WorkShape:
         ring = FixedPoint.derive(problem.bounds, problem.n_features, problem.n_devices, precision=precision).ring
         return cls(problem.n_features, problem.n_outputs, problem.samples_of_device, 8 * ring.bytes_per_number)
 
-    def on_ring_of(self, scheme: Scheme) -> WorkShape:
+    def on_ring_of(self, scheme: Scheme | RoleKeyed) -> WorkShape:
         """The same on the ring that the scheme takes: of 32 bits where it is a narrow one."""
         return replace(self, number_bits=8 * NARROW.bytes_per_number) if is_narrow(scheme) else self
 
@@ -127,7 +127,7 @@ class Conditions:
     @property
     def times(self) -> LatencyModel:
         """The model in force."""
-        return FleetLatency(self.fleet) if self.latency is None else self.latency
+        return latency_of(self.fleet) if self.latency is None else self.latency
 
     def in_order(self, order: NDArray[np.intp]) -> Conditions:
         """The same for a run whose position i is device ``order[i]``; schemes then speak of positions."""
@@ -241,7 +241,7 @@ def failures_survived(scheme: Scheme, shape: WorkShape, fleet: Fleet) -> int:
     return fleet.n_devices if load.deadline is not None else load.quorum.failures_survived
 
 
-def is_narrow(scheme: Scheme) -> bool:
+def is_narrow(scheme: Scheme | RoleKeyed) -> bool:
     """Whether it takes the ring of 32 bits."""
     return isinstance(scheme, RoleKeyed) and scheme.narrow
 

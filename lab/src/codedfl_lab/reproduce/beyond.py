@@ -193,7 +193,7 @@ def reproduce_beyond(scope: ClaimScope, progress: Progress | None = None) -> Res
         if name == "mnist":
             entries_dct = racers(Course(name, size, DCT), size)
             part = _part(progress, parts - 1, parts)
-            pictures = _trained(_low_frequencies(scope), scope, entries_dct, settings, part)
+            pictures = _trained(low_frequency_problems(scope), scope, entries_dct, settings, part)
             timed |= {course: time_course(course, pictures, settings) for course in _courses(name, DCT)}
             preparations = [
                 one for course in PREPARED if course in timed for one in prepared(course, timed, trained, settings)
@@ -242,7 +242,7 @@ def _part(progress: Progress | None, index: int, count: int) -> Progress | None:
     return lambda what, fraction: progress(what, (index + fraction) / count)
 
 
-def _low_frequencies(scope: ClaimScope) -> Callable[[int], Problem]:
+def low_frequency_problems(scope: ClaimScope) -> Callable[[int], Problem]:
     """MNIST on random features of the low frequencies of its pictures, by the seed of these features."""
     experiment = EXPERIMENTS["mnist"]
     data, basis = scope.data(experiment), low_frequencies(28)
