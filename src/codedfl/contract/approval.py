@@ -15,7 +15,6 @@ import numpy as np
 
 from codedfl.contract.combinations import cell_columns
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.former import former_findings
 from codedfl.contract.judgement import Finding, judged
 from codedfl.contract.ledger import Approval, Ledger
 from codedfl.contract.models.glm import GlmModel
@@ -130,9 +129,10 @@ def approve(
         new = replace(new, changed=tuple(_changed(roster, new, ledger, deciding)))
         known = ledger.approval(new.digest)
         found = () if rows is None or known else tuple(_findings(study, roster, new, rows, ledger, deciding.policy))
-        if table is not None and known is None:
-            old = former_findings(study, table, rows_key, ledger.earlier_of_0_3(), study.smallest_cell)
-            found = (*found, *(old if study.noise is None else ()))
+        if table is not None and known is None and study.noise is None and (former := ledger.earlier_of_0_3()):
+            from codedfl.contract.former import former_findings  # of 0.3, which few devices have
+
+            found = (*found, *former_findings(study, table, rows_key, former, study.smallest_cell))
         show(explain(study, roster, name, own, ledger, words, found, deciding.policy))
         for objection in (
             ledger.same_again(new.digest, rows) if rows is not None else "",

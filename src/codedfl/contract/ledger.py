@@ -11,16 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import numpy as np
 
-from codedfl.contract.former import FormerRows
 from codedfl.contract.judgement import Finding, Past
 from codedfl.contract.seen import SeenRows
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from codedfl.contract.former import FormerRows
 
 FORMAT = "codedfl-ledger-1"  # of 0.3
 _OTHER_NUMBERS = "a statistic must have the numbers that it had before: data, code or rounding have changed"
