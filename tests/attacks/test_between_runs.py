@@ -313,9 +313,7 @@ def test_an_edition_with_one_rare_patient_among_many_new_ones(tmp_path: Path):
     assert difference(as_read(ONE, before), as_read(later, after)) == (1, new["age"][0])
     approved(tmp_path, ONE, before)
     finding = r"1 row\(s\) of those that came since one have a level of 'ward' of their own"
-    with pytest.raises(
-        InvalidInput, match=f"^a finding must be accepted by who approves, .*: {finding}"
-    ):
+    with pytest.raises(InvalidInput, match=f"^a finding must be accepted by who approves, .*: {finding}"):
         approved(tmp_path, later, after)
 
 

@@ -323,8 +323,8 @@ def _times(study: Study, merged: Study, counted: Sequence[tuple[NDArray[np.bool_
         return set()
     grid, kept = study.time_grid, merged.time_grid
     width = len(kept) + 1
-    failing = ~np.vstack([passes.reshape(-1, width) for passes, _ in counted]).all(axis=0)
-    somebody = np.vstack([having.reshape(-1, width) > 0 for _, having in counted]).any(axis=0)
+    failing = np.asarray(~np.vstack([passes.reshape(-1, width) for passes, _ in counted]).all(axis=0))
+    somebody = np.asarray(np.vstack([having.reshape(-1, width) > 0 for _, having in counted]).any(axis=0))
     gone: set[int] = set()
     place = 0
     while place < width:
