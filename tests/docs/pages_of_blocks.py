@@ -20,6 +20,7 @@ REASONS = frozenset(
         "needs root",
         "needs other machines",
         "needs a SuperLink",
+        "needs a checkout",
         "needs a checkout and a network",
         "installs a package",
         "takes hours",

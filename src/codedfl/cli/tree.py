@@ -36,7 +36,7 @@ TREE = (
         ),
         release=(
             "study_release:release_study",
-            "Check a result by the rules of output checkers, and write what may be published.",
+            "Check a result by the rules of output checkers, and write what may be published into a folder of its own.",
         ),
         refit=(
             "study_refit:refit_study",
