@@ -15,9 +15,9 @@ upload in the place of bits; and z + 1 owners must have anybody, or it would be 
 
 Where there are no more groups than z, every group could have such an owner. There bits are taken for bits, and z owners
 may invent k people each; one that uploads other numbers could make a cell pass, and THREAT_MODEL says so. More groups
-mend it. Where a role has fewer than z + 1 holders (three hospitals at z = 1), nobody can sign what a server says of others,
-and nothing is believed: a cell passes only where nobody has a few. A key-only participant mends that. In any case an
-owner that has people in a cell that is said to have none refuses.
+mend it. Where a role has fewer than z + 1 holders (three hospitals at z = 1), nobody can sign what a server says of
+others, and nothing is believed: a cell passes only where nobody has a few. A key-only participant mends that. In any
+case an owner that has people in a cell that is said to have none refuses.
 """
 
 from __future__ import annotations

@@ -249,9 +249,8 @@ def merged_words(study: Study, findings: StudyFindings) -> list[str]:
         if gone and isinstance(column, CategoryColumn):
             names, other = ", ".join(column.levels[index] for index in gone), column.other or OTHER
             with_it = f" with {other}" if column.other is not None and column.other not in names.split(", ") else ""
-            lines.append(
-                f"{column.name}: {names} counted{with_it} as {other!r}, at every device: too few people have one of these"
-            )
+            why = "at every device: too few people have one of these"
+            lines.append(f"{column.name}: {names} counted{with_it} as {other!r}, {why}")
             first = left.column.levels[0] if left is not None and isinstance(left.column, CategoryColumn) else ""
             if first and (first == other or first != column.levels[0]):
                 lines.append(f"{column.name}: the reference level is now {first}")
