@@ -48,7 +48,7 @@ def check_enrolment(study: Study, scope: Scope, enrolment: Sequence[Any], now: f
 
 def check_role_key(study: Study, scope: Scope, role: int, key: Sequence[Any]) -> None:
     """Signed by a holder of this very role."""
-    (drawer, _, public, signature), text = key, ("role key", *scope, role, key[2])
+    (drawer, _, _, signature), text = key, ("role key", *scope, role, key[2])
     assert study.role.get(drawer) == role and is_signed(study.key[drawer], signature, *text), "role"
 
 
