@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from codedfl.contract.study import Study, StudyModel
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import NOTHING, Ask
 from codedfl.typing import Floats, Integers, JsonObject
+
+_Model = TypeVar("_Model", bound=StudyModel)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +58,12 @@ class Totals:
     def counts(self) -> CellCounts:
         """The first total by name, of the study as it was approved."""
         return CellCounts(self.study, self.cells)
+
+    def final_of(self, model: _Model) -> _Model:
+        """A model as its columns are then."""
+        found = next(one for one in self.final.models if one.name == model.name)
+        assert isinstance(found, type(model))
+        return found
 
     @property
     def clipped(self) -> Clipping:

@@ -280,9 +280,7 @@ class CoxProblem:
 
     def __init__(self, totals: Totals, model: CoxModel, times: Floats) -> None:
         self.model, self._totals, self.times = model, totals, times
-        final = next(one for one in totals.final.models if one.name == model.name)
-        assert isinstance(final, CoxModel)
-        self._final, (_, spread) = final, totals.present(model.columns)
+        self._final, (_, spread) = totals.final_of(model), totals.present(model.columns)
         self.spread = Spread(spread.place[1:] - 1, spread.width - 1)
         self._kept = np.isin(np.array(model.times), times).astype(np.float64)
         self.at_zero, self.lost = -math.inf, 0

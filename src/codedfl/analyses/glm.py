@@ -239,7 +239,7 @@ def _calibration(
         return None, why
     if len(totals.asked) >= study.most_points:
         return None, f"points must be more than {study.most_points} for it"
-    if max(map(abs, predictor_range(totals.final, _final(totals, model), beta))) > model.bound:
+    if max(map(abs, predictor_range(totals.final, totals.final_of(model), beta))) > model.bound:
         return None, "the last step went beyond the bound"
     counts: list[int] = yield totals.ask("calibration", model, beta)
     return ClassScore.of(counts, 2, study.smallest_cell, held_out=bool(study.held_out)), ""
@@ -286,7 +286,7 @@ class GlmProblem:
     statistic: ClassVar[type[Newton]] = Newton
 
     def __init__(self, totals: Totals, model: GlmModel) -> None:
-        self.model, self._totals, self._final = model, totals, _final(totals, model)
+        self.model, self._totals, self._final = model, totals, totals.final_of(model)
         _, self.spread = totals.present(model.columns)
 
     def ask(self, beta: Floats) -> Ask:
@@ -322,12 +322,6 @@ class GlmProblem:
             " (separation), or ranges far wider than the values; give it a ridge penalty (regularisation), narrower"
             " ranges or a larger bound"
         )
-
-
-def _final(totals: Totals, model: GlmModel) -> GlmModel:
-    found = next(one for one in totals.final.models if one.name == model.name)
-    assert isinstance(found, GlmModel)
-    return found
 
 
 def penalties(totals: Totals, model: StudyModel) -> Floats:

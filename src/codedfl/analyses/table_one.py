@@ -193,7 +193,7 @@ def describe(totals: Totals, model: TableOne) -> Generator[Ask, Any, Finding]:
     """
     integers: list[int] = yield totals.ask("histogram", model)
     study, counts = totals.study, totals.counts
-    kept = next(one for one in totals.final.models if one.name == model.name)
+    kept = totals.final_of(model)
     numbers = _numbers(Histogram(totals.final, model=kept), integers)
     columns = [
         _column(study, one, cells, counts, numbers.get(one.column.name))

@@ -10,9 +10,9 @@ import numpy as np
 from codedfl.contract.models import NO_MODEL, RobustModel, StudyModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
-from codedfl.statistics.newton import fraction_bits, linear_predictor, n_coefficients, row_sums, scaled_design
-from codedfl.statistics.sandwich import cluster_sums, products
-from codedfl.statistics.statistic import Statistic, register_statistic
+from codedfl.statistics.newton import linear_predictor, n_coefficients, scaled_design
+from codedfl.statistics.rounded import Rounded, cluster_sums, products, row_sums
+from codedfl.statistics.statistic import register_statistic
 from codedfl.typing import Floats, Integers, Wholes
 
 MOST_RESIDUAL = 8.0  # half ranges of the target, beyond which a residual is cut off
@@ -21,7 +21,7 @@ _POWER = {"HC2": 1, "HC3": 2}
 
 
 @register_statistic
-class Robust(Statistic):
+class Robust(Rounded):
     """The number of clusters, and the upper triangle of the sum of e^2 x x' over rows, or of s s' over clusters.
 
     The point is the coefficients of a constant and the scaled columns, which predict the target in half ranges; for HC2
@@ -42,12 +42,13 @@ class Robust(Statistic):
     """
 
     name: ClassVar[str] = "robust"
-    of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "Products of columns weighted by squared residuals. A server that lies chooses the coefficients, so that rows"
         " far from what they predict weigh most; with few clusters it sees sums of single clusters."
     )
     no_noise: ClassVar[str] = "no bound on one row's part in the errors is stated"
+    term: ClassVar[str] = "the squared residuals of the model {name!r}"
+    remedy: ClassVar[str] = "give the study fewer max_rows or max_rows_per_device, or the model other errors"
 
     def _begin(self) -> None:
         """The point is cut into its two parts."""
@@ -59,6 +60,7 @@ class Robust(Statistic):
         if len(triangle):
             self._inverse[np.triu_indices(self._d)] = triangle
             self._inverse += np.triu(self._inverse, 1).T
+        super()._begin()
 
     @classmethod
     def leaves(cls, study: Study) -> str:
@@ -80,21 +82,12 @@ class Robust(Statistic):
         return 1 + self._d * (self._d + 1) // 2
 
     @cached_property
-    def _largest(self) -> int:
+    def largest(self) -> int:
+        """From the bounds on residuals and leverages."""
         each = MOST_RESIDUAL**2
         if self._robust.cluster:
             each *= self.study.max_rows_per_device
         return int(np.ceil(self.study.max_rows * each * (1 - MOST_LEVERAGE) ** -_POWER.get(self._robust.errors, 0)))
-
-    @property
-    def bits(self) -> int:
-        """Fraction bits of every term."""
-        return fraction_bits(self._largest)
-
-    @property
-    def limit(self) -> int:
-        """From the bounds on residuals and leverages."""
-        return self._largest << self.bits
 
     def vector(self, rows: Snapshot) -> Wholes:
         """Clusters are added up in whole numbers first, so that the order of their rows does not matter."""
