@@ -13,6 +13,7 @@ from experiments.statistics import (
     glm,
     intercepts,
     linear,
+    matched,
     ordinal,
     plots,
     robust,
@@ -32,6 +33,7 @@ _MODULES = (
     intercepts,
     weighting,
     ordinal,
+    matched,
     from_total,
     plots,
 )

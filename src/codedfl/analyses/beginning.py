@@ -32,7 +32,7 @@ def check_cells(totals: Totals, model: StudyModel) -> Generator[Ask, Any, None]:
     numbers: list[int] = yield totals.ask("crosstable", model)
     rows, devices = np.array(numbers).reshape(2, -1)
     smallest, least = totals.study.smallest_cell, totals.study.colluders + 2
-    if isinstance(model, GlmModel) and mostly_own(int((rows > 0).sum()), int(rows.sum())):
+    if model.iterates and mostly_own(int((rows > 0).sum()), int(rows.sum())):
         return
     rare = int(((rows > 0) & ((rows < smallest) | (devices < least))).sum())
     if rare:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codedfl.contract.models import GlmModel, StudyModel
+from codedfl.contract.models import StudyModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study, StudyColumn, factors_of
 from codedfl.contract.study_columns import GAP
@@ -41,7 +41,7 @@ def iteration_objection(study: Study, rows: Snapshot) -> str:
     for model in study.models:
         if own := model.objection(named, study.most_points, study.smallest_cell):
             return own
-        if isinstance(model, GlmModel) and count_cells(study, model) > FEW_CELLS:
+        if model.iterates and count_cells(study, model) > FEW_CELLS:
             found = len(np.unique(codes[:, cell_columns(study, model)], axis=0))
             if not mostly_own(found, len(codes)):
                 return (

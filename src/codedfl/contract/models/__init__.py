@@ -51,6 +51,11 @@ class StudyModel:
         return (*self.totals, *self.at_points)
 
     @property
+    def iterates(self) -> bool:
+        """Whether it asks for totals at coefficients of columns whose combinations, if few, are counted first."""
+        return "crosstable" in self.totals and bool(self.at_points)
+
+    @property
     def most_points(self) -> int:
         """How many numbers of the server's choice this model may need."""
         return self.points
