@@ -19,7 +19,7 @@ from codedfl.analyses.linear import LinearTotal
 from codedfl.contract.merging import Merged, merged_study
 from codedfl.contract.study import Study, StudyModel
 from codedfl.errors import InvalidInput
-from codedfl.statistics.statistic import NOTHING, Ask
+from codedfl.statistics.statistic import NOTHING, Ask, statistic_of
 from codedfl.typing import Floats, Integers, JsonObject
 
 _Model = TypeVar("_Model", bound=StudyModel)
@@ -95,7 +95,9 @@ class Totals:
                     f"points must be more than {self.study.most_points} for the model {model.name!r} to be finished"
                 )
             self.asked.append(point)
-        return Ask(statistic, self.merged, point, model.name)
+        ask = Ask(statistic, self.merged, point, model.name)
+        statistic_of(self.study, ask)  # what no device would accept costs this model, and no other
+        return ask
 
 
 @dataclass(frozen=True, eq=False)
