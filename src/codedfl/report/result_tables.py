@@ -19,7 +19,8 @@ _NOT_REACHED = "not reached"
 def all_tables(result: Unchecked) -> list[Table]:
     """Every table of a result, in its order; the last says how many rows were left out at each step."""
     found = [one for model in models_of(result) for one in _of_model(model, result)]
-    found = [*sorted(found, key=lambda one: one.name != TABLE_ONE), flow(result)]
+    between = [nested_table(result["nested"])] if result.get("nested") else []
+    found = [*sorted(found, key=lambda one: one.name != TABLE_ONE), *between, flow(result)]
     return [replace(one, name=name) for name, one in zip(slugs(found), found, strict=True)]
 
 
@@ -40,6 +41,23 @@ def _of_model(model: Unchecked, result: Unchecked) -> Iterator[Table]:
         yield _plain(model)
     if (model.get("score") or {}).get("confusion"):
         yield _confusion(name, model["score"], result["classes"])
+
+
+def nested_table(found: Sequence[Unchecked]) -> Table:
+    """What a larger model says beside a smaller one."""
+    rows = tuple(
+        Row(
+            (
+                f"{one['larger']} beside {one['smaller']}",
+                f"{'F' if one['freedom'] else 'chi²'} {one['statistic']:.2f}",
+                f"{one['among']}{', {}'.format(one['freedom']) if one['freedom'] else ''}",
+                p_text(one["p"]),
+            )
+        )
+        for one in found
+    )
+    note = "F of linear models, else twice the difference of the log-likelihoods."
+    return Table("nested models", "Nested models", ("", "Test", "df", "p"), rows, (note,))
 
 
 def _checked(name: str, statistic: float, freedom: float, p: float) -> Row:
@@ -197,6 +215,7 @@ def _survival(model: Unchecked) -> Table:
         ends = " to ".join(_NOT_REACHED if end is None else f"{end:g}" for end in (low, high))
         events = sum(row["events"] for row in one["curve"])
         shown = _NOT_REACHED if median is None else f"{median:g}"
+        shown = shown if median is low is high is None else f"{shown} ({ends})"
         last = one["curve"][-1]
         share = estimate_text(last["share"], last["low"], last["high"])
         rows.append(
@@ -205,7 +224,7 @@ def _survival(model: Unchecked) -> Table:
                     str(one["group"]),
                     count_text(one["curve"][0]["at_risk"]),
                     count_text(events),
-                    f"{shown} ({ends})",
+                    shown,
                     share,
                 )
             )

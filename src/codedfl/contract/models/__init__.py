@@ -32,6 +32,7 @@ class StudyModel:
     needs_gram: whether the analysis begins with the study's Gram matrix.
     at_points: the statistics of which it asks for totals at numbers that the server chooses, as far as ``statistics``
         has them, and points: how many of these it may need at most.
+    of_held_out: those of them that are asked for only where the study holds rows out.
     all_columns: whether a file that names no columns means all.
     """
 
@@ -42,6 +43,7 @@ class StudyModel:
     totals: ClassVar[tuple[str, ...]] = ()
     needs_gram: ClassVar[bool] = True
     at_points: ClassVar[tuple[str, ...]] = ()
+    of_held_out: ClassVar[tuple[str, ...]] = ()
     points: ClassVar[int] = 0
     all_columns: ClassVar[bool] = False
 
@@ -255,7 +257,8 @@ class LogisticModel(GlmModel):
     """
 
     kind: ClassVar[str] = "logistic"
-    at_points: ClassVar[tuple[str, ...]] = ("newton", "sandwich", "calibration")
+    at_points: ClassVar[tuple[str, ...]] = ("newton", "sandwich", "calibration", "calibration-line")
+    of_held_out: ClassVar[tuple[str, ...]] = ("calibration-line",)
     points: ClassVar[int] = GlmModel.points + 1
     family: ClassVar[str] = "binomial"
 
