@@ -19,8 +19,8 @@ import pytest
 import oracle
 from codedfl.engines.in_process import InProcess
 from codedfl.solve.descent import GradientDescent, StepSchedule
-from codedfl.sum.keys import derive
-from codedfl.sum.wire import Reply, decode, parsed, request_digest
+from codedfl.sum.keys import derive, digest
+from codedfl.sum.wire import Reply, decode, parsed
 from codedfl_lab import CodedPadded
 from codedfl_lab.code.gradient_code import GradientCode, GroupedCode
 from codedfl_lab.code.masks import mask_coefficients, mask_senders
@@ -125,7 +125,7 @@ class Attacker:
     def _pad_seed(self, place: int) -> bytes:
         """The server derives it from its exchange with the device."""
         listed, known = self._session.lists[ASK], self._session.known
-        members = request_digest(wire.encode(listed.members))
+        members = digest(wire.encode(listed.members))
         bound = bound_to(self.study.digest, ASK, members, self.study.names[place], listed.shares[place].nonce)
         return derive(known.own.with_public(listed.members[place].public), "codedfl lab pad", bound)
 

@@ -13,6 +13,7 @@ from codedfl.engines.in_process import InProcess
 from codedfl.engines.virtual_time import VirtualTime
 from codedfl.errors import NotEnoughDevices, WrongAnswers
 from codedfl.sum import wire as sum_wire
+from codedfl.sum.keys import digest
 from codedfl_lab.coded import wire
 
 E = np.array([[3, -4], [0, 1], [-70, 0], [99, 20]])
@@ -195,7 +196,7 @@ class Reads:
         session, study = self.session, self.world.study
         listed = listed or self.listed
         ids: Any = session.known.ids
-        digests: Any = [sum_wire.request_digest(wire.encode(one)) for one in (listed.members, listed)]
+        digests: Any = [digest(wire.encode(one)) for one in (listed.members, listed)]
         fields: list[Any] = [*ids, ASK, *digests, e.astype("<i8").tobytes()]
         common = wire.AnswerCommon(*fields)
         envelopes = {i: session.envelopes[ASK][i].get(place, b"") for i in study.senders(place) if i != place}
@@ -265,7 +266,7 @@ def test_data_that_were_exchanged_on_the_way_are_refused():
     world = World(FORMS["coded-padded"], 4, 2)
     server, session = Reads(world), None
     session = server.session
-    digests: Any = [sum_wire.request_digest(wire.encode(one)) for one in (server.listed.members, server.listed)]
+    digests: Any = [digest(wire.encode(one)) for one in (server.listed.members, server.listed)]
     ids: Any = session.known.ids
     fields: list[Any] = [*ids, ASK, *digests]
     common = wire.ListCommon(*fields)

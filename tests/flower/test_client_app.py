@@ -13,7 +13,7 @@ from codedfl.errors import MessageRefused
 from codedfl.flower.delays import injected_delay
 from codedfl.flower.records import ASK, HELLO, Hello, packed, unpacked
 from codedfl.sum import wire
-from codedfl.sum.wire import request_digest
+from codedfl.sum.keys import digest
 
 PRINTABLE = "must be printable, without spaces, / \\ + # and a dot in front"
 
@@ -62,7 +62,7 @@ def test_bytes_are_what_they_were(size: int):
 def test_any_request_has_a_reply(node: Node):
     reply = node.answer(Message(packed(b"junk"), 2, ASK), "1")
     found = wire.decode(unpacked(reply.content), wire.Reply, "a reply")
-    assert (found.kind, found.code, found.request) == ("refused", "request", request_digest(b"junk"))
+    assert (found.kind, found.code, found.request) == ("refused", "request", digest(b"junk"))
 
 
 @pytest.mark.parametrize(
