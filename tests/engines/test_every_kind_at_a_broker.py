@@ -47,6 +47,7 @@ SAYS: dict[str, dict[str, Any]] = {
     "chi2": {"columns": ("ward", "sex")},
     "table": {"columns": ("ward", "sex")},
     "linear": {"inference": True},
+    "describe": {"columns": ("age", "sex", "crp"), "by": "ward"},
 }
 OF_NUMBERS = (
     *("anova", "correlation", "cox", "describe", "gamma", "gee", "iptw", "iptw-cox", "linear", "negative-binomial"),
@@ -54,7 +55,7 @@ OF_NUMBERS = (
 )
 OF_TWO = ("chi2", "conditional-logit", "gee", "iptw", "logistic", "table")
 OF_THREE = ("proportional-odds", "heads")
-STUDIES = {
+STUDIES: dict[str, tuple[NumberTarget | ClassTarget, tuple[str, ...]]] = {
     "numbers": (NumberTarget("visits", (1.0, 60.0), 1.0), OF_NUMBERS),
     "two classes": (ClassTarget("ill", ("no", "yes")), OF_TWO),
     "three classes": (ClassTarget("stage", ("I", "II", "III")), OF_THREE),

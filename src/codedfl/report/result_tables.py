@@ -108,6 +108,8 @@ def count_text(value: object) -> str:
 def table_one(model: Unchecked) -> Table:
     """Counts with per cent, means with SD, medians with quartiles."""
     whole, rows = model["rows"], []
+    if model.get("arms"):
+        return _by_arm(model)
     for one in model["columns"]:
         if one["kind"] == "number":
             quartiles = [one["quantiles"][share] for share in ("0.5", "0.25", "0.75")]
@@ -123,6 +125,36 @@ def table_one(model: Unchecked) -> Table:
     return Table(
         TABLE_ONE, named(model["name"], "characteristics"), ("", f"All, n = {count_text(whole)}"), tuple(rows), notes
     )
+
+
+def _by_arm(model: Unchecked) -> Table:
+    """All, each arm, and the largest standardised difference of two."""
+    parts = [{"level": "All", "rows": model["rows"], "columns": model["columns"]}, *model["arms"]]
+    columns = [{one["name"]: one for one in part["columns"]} for part in parts]
+    rows = []
+    for name, first in columns[1].items():
+        apart = model["differences"].get(name)
+        far = NOTHING if apart is None else f"{apart:.2f}"
+        there = [(of[name], part["rows"]) for of, part in zip(columns, parts, strict=True)]
+        if first["kind"] == "number":
+            rows.append(Row((name, *[""] * len(parts), far), HEADING))
+            means = (_pair(one["mean"], one["deviation"]) for one, _ in there)
+            rows.append(Row(("mean (SD)", *means, ""), INNER))
+            medians = (_median([one["quantiles"][share] for share in ("0.5", "0.25", "0.75")]) for one, _ in there)
+            rows.append(Row(("median [IQR]", *medians, ""), INNER))
+            continue
+        rows.append(Row((f"{name}, n (%)", *[""] * len(parts), far), HEADING))
+        for level in first["counts"]:
+            counts = [one["counts"].get(level) for one, _ in there]
+            counts[0] = counts[0] if None in counts[1:] else sum(counts[1:])  # arms have the levels that are left
+            shares = (share_text(one, whole) for one, (_, whole) in zip(counts, there, strict=True))
+            rows.append(Row((level, *shares, ""), INNER))
+    notes = (
+        "Counts of small cells are given as few; means and SD are rounded.",
+        "SMD: the largest standardised difference of two arms.",
+    )
+    head = ("", *(f"{part['level']}, n = {count_text(part['rows'])}" for part in parts), "SMD")
+    return Table(TABLE_ONE, named(model["name"], "characteristics"), head, tuple(rows), notes)
 
 
 def share_text(count: object, whole: int) -> str:
