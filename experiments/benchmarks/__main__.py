@@ -30,9 +30,8 @@ def page(data_dir: Path | None) -> Iterator[str]:
     yield from _rows(accuracy(data_dir))
     yield (
         "On both tables an exact fit is as good as the best of FLamby's tuned methods, within the intervals, and"
-        " needs no tuning; it is not better than they are. FLamby's own pooled training is a network of the same"
-        " form, trained by batches. What FLamby's other data sets need, deep networks on pictures, is not here at"
-        " all."
+        " needs no tuning; it is not better than they are. FLamby's pooled training is of a model of the same form,"
+        " by batches. FLamby's other data sets need deep networks on pictures, which are not here at all."
     )
     yield from _bias()
     yield from _curves()

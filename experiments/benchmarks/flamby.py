@@ -120,7 +120,8 @@ def survival(data_dir: Path | None = None) -> Rows:
         assert isinstance(found, CoxFinding), found.lines()
         lines.append((what, _concordance(found.model, study.models[0], test)))
     notes = [
-        f"{len(train)} training and {len(test)} test rows of six regions. A grid of 30 days, ridge {_RIDGE:g} per row.",
+        f"{len(train)} training and {len(test)} test rows of six regions. A grid of 30 days; ridge {_RIDGE:g} per row,"
+        f" about the least with which the predictor stays within the bound of {_BOUND:g}, not chosen by score.",
         "The default policy refuses what picks out fewer than five people of a region. Here it costs"
         f" {len(strict.columns)} of 39 columns, and {len(strict.sites)} of six regions, in which too few had the event:"
         " that is the difference between the first two rows.",

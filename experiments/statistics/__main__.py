@@ -16,6 +16,7 @@ from experiments.statistics import (
     matched,
     ordinal,
     plots,
+    real,
     robust,
     survival,
     weighting,
@@ -36,6 +37,7 @@ _MODULES = (
     matched,
     from_total,
     plots,
+    real,
 )
 FAMILIES: tuple[Callable[[], Iterator[Line]], ...] = tuple(one.lines for one in _MODULES)
 
