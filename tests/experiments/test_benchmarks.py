@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_concordance_is_that_of_all_pairs():
     rng = np.random.default_rng(0)
-    time, event = rng.integers(1, 20, 60) * 1.0, (rng.random(60) < 0.6) * 1.0
+    time, event = rng.integers(1, 20, 60).astype(np.float64), (rng.random(60) < 0.6).astype(np.float64)
     risk = np.round(-time / 10 + rng.normal(size=60), 1)
     won, pairs = 0.0, 0
     for one, other in combinations(range(60), 2):
