@@ -214,16 +214,18 @@ def device_child(kind: str, name: str, url: str, *files: str) -> None:
 
 def sums(kind: str, delay: float = 0.0, loss: float = 0.0) -> tuple[list[float], float, float]:
     """Seconds of each sum; messages, and seconds of a processor, per sum."""
+    from codedfl.contract.names import SERVER_NAME
     from codedfl.engines.mqtt_server import MqttEngine
-    from codedfl.mqtt.broker_folder import SERVER_NAME, BrokerFolder
+    from codedfl.mqtt.broker_folder import BrokerFolder
     from codedfl.mqtt.link import BrokerLink
+    from codedfl_lab.training.local_party import local_party
     from experiments.delaying_relay import DelayingRelay
     from experiments.local_programs import HOST, LocalPrograms, free_port
 
     own = made_up()
     with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
         names = list(own.terms.by_name)
-        folder = BrokerFolder.create(Path(place) / "broker", [HOST], names, free_port(), HOST)
+        folder = BrokerFolder.create(Path(place) / "broker", [HOST], free_port(), HOST)
         path = os.pathsep.join(str(ROOT / one) for one in ("src", "lab/src", "."))
         programs = LocalPrograms(Path(place), ROOT, {**os.environ, "PYTHONPATH": path})
         stack.callback(programs.stop)
@@ -233,11 +235,13 @@ def sums(kind: str, delay: float = 0.0, loss: float = 0.0) -> tuple[list[float],
         programs.wait_for_port("broker", folder.port)
         for seed, name in enumerate(names):
             relay = DelayingRelay(folder.port, delay, loss, seed) if delay else None
-            files = folder.party(name)
+            files = local_party(folder, name, Path(place) / name)
             url = f"mqtts://{HOST}:{relay.port if relay else folder.port}"
             more = [str(files.authority), str(files.certificate), str(files.key)]
             programs.start(name, [sys.executable, "-m", "experiments.bench_broker", "device", kind, name, url, *more])
-        link = BrokerLink(_address(folder, SERVER_NAME), SERVER_NAME, MqttEngine.will(own.terms.study))
+        link = BrokerLink(
+            local_party(folder, SERVER_NAME, Path(place) / SERVER_NAME), SERVER_NAME, MqttEngine.will(own.terms.study)
+        )
         engine = MqttEngine(link, own.terms.study, names)
         link.open()
         stack.callback(link.close)
@@ -264,14 +268,6 @@ def _busy(programs: Sequence[int]) -> float:
     from experiments.local_fleet import memory_and_cpu
 
     return sum(memory_and_cpu(pid)[1] for pid in programs) + time.process_time()
-
-
-def _address(folder: Any, party: str) -> Any:
-    from codedfl.mqtt.address import BrokerAddress
-    from experiments.local_programs import HOST
-
-    files = folder.party(party)
-    return BrokerAddress.parse(f"mqtts://{HOST}:{folder.port}", files.authority, files.certificate, files.key)
 
 
 def _secure(engine: Any, own: MadeUp) -> Callable[[bytes], None]:

@@ -44,15 +44,7 @@ def server_config(made: LocalStudy, output: Path, **patience: float) -> dict[str
 
 def node_configs(made: LocalStudy) -> list[dict[str, Any]]:
     """What each SuperNode is told by its own operator."""
-    return [
-        {
-            "device-name": name,
-            "state-dir": str(made.state(name)),
-            "study-file": str(made.study_file),
-            "roster": str(made.roster_file),
-        }
-        for name in made.names
-    ]
+    return [{"kit": str(made.kit_file(name)), "state-dir": str(made.state(name))} for name in made.names]
 
 
 def keep_running(federation: LocalFederation, node: int, over: threading.Event) -> None:

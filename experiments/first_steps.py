@@ -56,7 +56,6 @@ def run_a_study(program: Path, folder: Path) -> None:
         "study show study.toml",
         "study rehearse study.toml --tables t.csv --out rehearsal",
         "study predict rehearsal/model.safetensors t.csv --out said.csv",
-        "lab privacy",
     ):
         run([str(program / "codedfl"), *words.split()], folder)
 
@@ -66,3 +65,4 @@ def compare_and_train(program: Path, folder: Path) -> None:
     codedfl = str(program / "codedfl")
     run([codedfl, "lab", "compare", "digits", *SMALL, "--seeds", "1", "--draws", "10", "--out", "race"], folder)
     run([codedfl, "lab", "train", "digits", *SMALL, "--out", "first"], folder)
+    run([codedfl, "lab", "privacy"], folder)

@@ -49,9 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--features", type=int, default=200, help="random ones; from 1640 on updates go by pieces")
     parser.add_argument("--program", default="", help="mosquitto or small; mosquitto if installed")
-    parser.add_argument(
-        "--javascript", type=Path, help="examples/javascript with its packages: the device that returns is that"
-    )
+    parser.add_argument("--javascript", type=Path, help="examples/javascript: the device that returns is that")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all is stopped on the way out
     delays = {i: ["--delay", str(SLOW_SECONDS if i == SLOW else OTHERS_SECONDS)] for i in range(DEVICES)}

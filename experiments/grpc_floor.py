@@ -18,7 +18,6 @@ import msgpack
 
 from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
-from codedfl.mqtt.broker_folder import Party
 from codedfl.mqtt.link import Connected, Event, Received, Will
 
 _SERVICE, _METHOD = "codedfl.Floor", "Link"
@@ -53,12 +52,13 @@ class _Queued:
 class GrpcServerLink(_Queued):
     """The server's end: a gRPC server, one stream a device."""
 
-    def __init__(self, party: Party, devices: int) -> None:
+    def __init__(self, party: BrokerAddress, devices: int) -> None:
         super().__init__()
         self._streams: dict[str, queue.SimpleQueue[bytes | None]] = {}
         self._server = grpc.server(ThreadPoolExecutor(devices + 4), options=_LARGEST)
         handler = grpc.stream_stream_rpc_method_handler(self._stream)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, {_METHOD: handler}),))
+        assert party.key and party.certificate and party.authority
         pair = (party.key.read_bytes(), party.certificate.read_bytes())
         credentials = grpc.ssl_server_credentials([pair], party.authority.read_bytes(), require_client_auth=True)
         self.port = self._server.add_secure_port("127.0.0.1:0", credentials)

@@ -17,10 +17,10 @@ DataSHIELD would see of every site.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,9 +39,9 @@ from codedfl.contract.policy import Policy
 from codedfl.contract.study import NumberTarget, Study
 from codedfl.contract.toml_file import parse_study
 from codedfl.data.tables import RawTable, as_raw_table
-from codedfl.report.event_log import EVENTS_FILE, Finished
+from codedfl.device.study_sums import StudySums
+from codedfl.engines.virtual_time import Delay
 from codedfl.run.rehearsal import Rehearsal, Rehearsed, made_up_roster, read_folder, rehearse
-from codedfl.sum.events import Replied, UploadTaken
 from codedfl.typing import Floats
 from codedfl_lab.costs.timing import fleet_timing
 from codedfl_lab.fleet.fleet import Fleet
@@ -76,8 +76,8 @@ class Outcome:
     furthest: the largest distance of a coefficient from statsmodels' on the pooled training rows, in standard errors.
     furthest_error: the largest relative difference of a standard error.
     seconds, busy_seconds: of all totals on this machine, by the clock and of its processors.
-    upload_bytes, sent_bytes: as counted when messages were delivered: of the device that sent most, and both ways of
-        all devices.
+    upload_bytes, sent_bytes: of whole requests and replies: what the device that sent most has sent in all, and both
+        ways of all devices.
     """
 
     ready: Rehearsed
@@ -217,10 +217,21 @@ def rehearsed(table: Partitioned, folder: Path, seed: int = 0) -> Outcome:
     n_devices = len(ready.snapshots)
     gone = rng.choice(sorted(ready.snapshots), math.ceil(GONE * n_devices), replace=False).tolist()
     began, busy = time.perf_counter(), time.process_time()
-    with tempfile.TemporaryDirectory() as journal:
-        done = rehearse(ready, rng, fleet_timing(Fleet.load("paper")), gone=gone, folder=Path(journal))
-        seconds, busy_seconds = time.perf_counter() - began, time.process_time() - busy
-        upload_bytes, sent_bytes = _bytes_told((Path(journal) / EVENTS_FILE).read_text(encoding="utf-8"))
+    sent, received = Counter[str](), Counter[str]()
+
+    def counted(sums: StudySums, draws: np.random.Generator) -> Delay:
+        delay = fleet_timing(Fleet.load("paper"))(sums, draws)
+
+        def of_one(device: str, request: bytes, reply: bytes) -> float | None:
+            received[device] += len(request)
+            sent[device] += len(reply)
+            return delay(device, request, reply)
+
+        return of_one
+
+    done = rehearse(ready, rng, counted, gone=gone)
+    seconds, busy_seconds = time.perf_counter() - began, time.process_time() - busy
+    upload_bytes, sent_bytes = max(sent.values()), sent.total() + received.total()
     inference = done.findings.inference if linear else getattr(done.findings.models[0], "inference", None)
     assert inference is not None, (done.findings.no_inference, [one.lines() for one in done.findings.models])
     numbers = (seconds, busy_seconds, upload_bytes, sent_bytes)
@@ -233,18 +244,6 @@ def rehearsed(table: Partitioned, folder: Path, seed: int = 0) -> Outcome:
         furthest=float(np.abs((inference.coefficients - pooled_fit.params) / pooled_fit.bse).max()),
         furthest_error=float(np.abs(inference.standard_errors / pooled_fit.bse - 1).max()),
     )
-
-
-def _bytes_told(log: str) -> tuple[int, int]:
-    """The most that one device sent, and what all sent and got: of a run's event log."""
-    sent: dict[str, int] = {}
-    in_all = 0
-    for event in map(json.loads, log.splitlines()):
-        if event["event"] in (UploadTaken.event, Replied.event):
-            sent[event["device"]] = sent.get(event["device"], 0) + event["bytes"]
-        elif event["event"] == Finished.event:
-            in_all = event["received"] + event["sent"]
-    return max(sent.values()), in_all
 
 
 def peer_systems(found: Outcome) -> list[Floats]:
@@ -309,7 +308,7 @@ def report(name: str, found: Outcome) -> str:
             found.inference.summary(),
             f"furthest from statsmodels on the pooled rows: {found.furthest:.1e} standard errors;"
             f" standard errors differ by {found.furthest_error:.1e} at most, relatively",
-            f"rehearsed in {found.seconds:.1f} s on this machine; upload per device {found.upload_bytes / 1e3:.1f} kB",
+            f"rehearsed in {found.seconds:.1f} s here; a device sent at most {found.upload_bytes / 1e3:.1f} kB",
         )
     )
 

@@ -84,22 +84,14 @@ def longest_inheritance() -> list[str]:
 
 def joining_device() -> dict[str, int]:
     """Modules and memory of ``codedfl site join`` when it connects."""
+    from experiments.local_study import LocalStudy
+
     # The study is made by a process of its own, so that only the device's is measured.
     make = "import pathlib, sys; from experiments import house; house.small_study(pathlib.Path(sys.argv[1]))"
     with tempfile.TemporaryDirectory() as name:
         subprocess.run([sys.executable, "-c", make, name], check=True, cwd=ROOT)
-        state = ("--state", f"{name}/state-device-0", "--roster", f"{name}/roster.toml", "--name", "device-0")
-        command = [
-            sys.executable,
-            "-c",
-            _JOIN,
-            "site",
-            "join",
-            f"{name}/study.toml",
-            "--broker",
-            "mqtt://127.0.0.1:1",
-            *state,
-        ]
+        kit = LocalStudy(Path(name), ("device-0",)).write_kit("device-0", "mqtt://127.0.0.1:1")
+        command = [sys.executable, "-c", _JOIN, "site", "join", str(kit), "--state", f"{name}/state-device-0"]
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(os.environ))
     found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
     return found
@@ -113,8 +105,8 @@ def fleet_memory(agree_in: Callable[[Path], LocalStudy] | None = None) -> tuple[
     from experiments.local_fleet import LocalFleet
 
     class Staying(LocalFleet):
-        def device_command(self, index: int, party: str = "") -> list[str]:
-            return [word for word in super().device_command(index, party) if word != "--once"]
+        def device_command(self, index: int) -> list[str]:
+            return [word for word in super().device_command(index) if word != "--once"]
 
     def largest(fleet: LocalFleet, what: str) -> int:
         return round(max(_kilobytes(fleet.programs.pid(name), what) for name in fleet.names) * 1024 / 1e6)

@@ -99,7 +99,7 @@ class Job:
 
 def device_at(link: Link, job: Job, study: Study, device: LightDevice) -> MqttDevice:
     """A delay stands for a product; who asks for a sum asks for none."""
-    membership = Membership(device.name, job.made.state(device.name), (job.made.roster_file,))
+    membership = Membership(device.name, job.made.state(device.name), (job.made.roster,))
     wait, reply = device.delays(), membership.device(study).reply
 
     def answer(request: bytes) -> bytes:

@@ -48,7 +48,7 @@ class LightFleet(LocalFleet):
             devices = []
             for index in range(first, len(self.names), processes):
                 name = self.names[index]
-                party = self.broker.party(name)
+                party = self.address(name)
                 files = (str(party.certificate), str(party.key))
                 devices.append(LightDevice(name, *files, **(delays[index] if delays else {})))
             job = Job(way, str(self.folder), port, authority, tuple(devices), steps, size, merged)

@@ -16,8 +16,12 @@ from typing import Any, Self
 
 import tomli_w
 
+from codedfl.contract.names import SERVER_NAME
+from codedfl.device.membership import TLS_FOLDER
 from codedfl.errors import CodedFLError
-from codedfl.mqtt.broker_folder import SERVER_NAME, BrokerFolder
+from codedfl.mqtt.address import BrokerAddress
+from codedfl.mqtt.broker_folder import BrokerFolder
+from codedfl_lab.training.local_party import local_party
 from experiments.local_programs import HOST, LocalPrograms, free_port
 from experiments.local_study import LocalStudy
 
@@ -55,7 +59,8 @@ class LocalFleet:
         self._delays, self._others = delays or {}, others or {}
         self._patience = made.folder / "patience.toml"
         self._patience.write_text(tomli_w.dumps({"join": 60.0, **(patience or {})}))
-        self.broker = BrokerFolder.create(made.folder / "broker", [HOST, "localhost"], self.names, free_port(), HOST)
+        self.broker = BrokerFolder.create(made.folder / "broker", [HOST, "localhost"], free_port(), HOST)
+        self._addresses: dict[str, BrokerAddress] = {}
 
     def __enter__(self) -> Self:
         try:
@@ -74,7 +79,7 @@ class LocalFleet:
 
     @property
     def url(self) -> str:
-        return f"mqtts://{HOST}:{self.broker.port}"
+        return self.broker.url
 
     def start_broker(self) -> None:
         self.programs.start("broker", self.broker_command())
@@ -84,13 +89,23 @@ class LocalFleet:
         command = [*_codedfl(), "broker", "start", str(self.broker.path)]
         return command + (["--program", self._program] if self._program else [])
 
-    def device_command(self, index: int, party: str = "") -> list[str]:
-        """``codedfl site join`` for a device; with ``party`` under another's certificate."""
+    def device_command(self, index: int) -> list[str]:
+        """``codedfl site join`` for a device."""
         name = self.names[index]
         if index in self._others:
-            return [*self._others[index], *self._access(name, key="--key")]
-        arguments = [str(self.made.study_file), "--name", name, "--roster", str(self.made.roster_file), "--once"]
-        arguments += ["--state", str(self.made.state(name)), *self._access(party or name, self.via.get(index))]
+            at = self.address(name)
+            access = [
+                "--broker",
+                str(at),
+                "--ca",
+                str(at.authority),
+                "--cert",
+                str(at.certificate),
+                "--key",
+                str(at.key),
+            ]
+            return [*self._others[index], *access]
+        arguments = [str(self.kit_of(name, self.via.get(index))), "--state", str(self.made.state(name)), "--once"]
         if index in self._delays:
             return [sys.executable, "-m", "experiments.slow_device", *self._delays[index], *arguments]
         return [*_codedfl(), "site", "join", *arguments]
@@ -103,14 +118,23 @@ class LocalFleet:
         self.programs.start("server", self.server_command())
 
     def server_command(self) -> list[str]:
-        arguments = [str(self.made.study_file), "--roster", str(self.made.roster_file), "--out", str(self.output)]
+        arguments = [str(self.kit_of(SERVER_NAME)), "--out", str(self.output)]
         arguments += ["--state", str(self.made.server_state), "--patience", str(self._patience)]
-        return [*_codedfl(), "server", "run", *arguments, *self._access(SERVER_NAME)]
+        return [*_codedfl(), "server", "run", *arguments]
 
-    def _access(self, party: str, port: int | None = None, key: str = "--cert-key") -> list[str]:
-        files = self.broker.party(party)
-        access = ["--broker", f"mqtts://{HOST}:{port}" if port else self.url, "--ca", str(files.authority)]
-        return [*access, "--cert", str(files.certificate), key, str(files.key)]
+    def kit_of(self, party: str, port: int | None = None) -> Path:
+        """The kit of a party, which reaches the broker by another port where one is given."""
+        certificate = self.address(party).certificate
+        assert certificate is not None
+        at = f"mqtts://{HOST}:{port}" if port else self.url
+        return self.made.write_kit(party, at, self.broker.authority, certificate.read_text())
+
+    def address(self, party: str) -> BrokerAddress:
+        """How a party of this machine reaches the broker; it is admitted with the first call."""
+        if party not in self._addresses:
+            state = self.made.server_state if party == SERVER_NAME else self.made.state(party)
+            self._addresses[party] = local_party(self.broker, party, state / party / TLS_FOLDER)
+        return self._addresses[party]
 
     def kill(self, name: str) -> None:
         """As if its plug was pulled: broker, server or a device."""

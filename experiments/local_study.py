@@ -16,6 +16,7 @@ import tomli_w
 
 from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.kit import ENDING, Kit
 from codedfl.contract.policy import Policy
 from codedfl.contract.roster import Roster, load_roster, save_roster
 from codedfl.contract.snapshot import Snapshot
@@ -66,6 +67,17 @@ class LocalStudy:
     def roster(self) -> Roster:
         return load_roster(self.roster_file)
 
+    def kit_file(self, name: str) -> Path:
+        """The kit of a device, or of the server, without a broker until a fleet has one."""
+        return self.folder / "kits" / f"{name}{ENDING}"
+
+    def write_kit(self, name: str, broker: str = "", authority: str = "", certificate: str = "") -> Path:
+        """Write the kit of a party; returns its file."""
+        text = self.study_file.read_text(encoding="utf-8")
+        path = self.kit_file(name)
+        Kit(name, text, self.roster, broker, authority, certificate).save(path)
+        return path
+
     def state(self, name: str) -> Path:
         """The state folder of a device's machine; each has one of its own."""
         return self.folder / f"state-{name}"
@@ -112,6 +124,7 @@ def agree(
     made.study_file.write_text(text, encoding="utf-8")
     study = made.study
     for name, table in tables.items():
+        made.write_kit(name)
         home = DeviceFolder.of(made.state(name), name)
         allowed = Policy(smallest_cell=1)
         approve(study, roster, name, keys[name], table, home, who="somebody", when="today", policy=allowed)

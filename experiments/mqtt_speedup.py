@@ -29,10 +29,10 @@ from rich.console import Console
 from rich.table import Table
 
 from codedfl.analyses.study_analysis import StudyFindings
+from codedfl.contract.names import SERVER_NAME
 from codedfl.crypto.key_files import load_identity
 from codedfl.engines.mqtt_server import MqttEngine
 from codedfl.mqtt.address import BrokerAddress
-from codedfl.mqtt.broker_folder import SERVER_NAME, Party
 from codedfl.mqtt.link import BrokerLink
 from codedfl.report.run_watch import RunWatch
 from codedfl.run.rehearsal import Rehearsed, rehearse
@@ -132,8 +132,7 @@ def run_ours(fleet: SpeedFleet, way: str, delays: list[dict[str, Any]]) -> tuple
     made, study, watch = fleet.made, fleet.made.study, _Times()
     link: GrpcServerLink | BrokerLink
     if way == GRPC:
-        folder = fleet.broker.path
-        link = GrpcServerLink(Party(folder / "ca.pem", folder / "broker.pem", folder / "broker.key"), len(fleet.names))
+        link = GrpcServerLink(_own(fleet.broker.path), len(fleet.names))
         port = link.port
     else:
         link, port = fleet.link("codedfl-server-speed"), fleet.broker.port
@@ -152,13 +151,16 @@ def run_ours(fleet: SpeedFleet, way: str, delays: list[dict[str, Any]]) -> tuple
     return watch, found, link.bytes_in + link.bytes_out
 
 
+def _own(folder: Path) -> BrokerAddress:
+    """The certificate of the broker itself, for a server that listens."""
+    return BrokerAddress(HOST, 0, True, folder / "ca.pem", folder / "broker.pem", folder / "broker.key")
+
+
 class SpeedFleet(LightFleet):
     """A ``LightFleet`` whose server is this process."""
 
     def link(self, identity: str) -> BrokerLink:
-        party = self.broker.party(SERVER_NAME)
-        address = BrokerAddress(HOST, self.broker.port, True, party.authority, party.certificate, party.key)
-        link = BrokerLink(address, identity, MqttEngine.will(self.made.study.digest()))
+        link = BrokerLink(self.address(SERVER_NAME), identity, MqttEngine.will(self.made.study.digest()))
         link.open()
         return link
 

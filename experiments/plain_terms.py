@@ -47,7 +47,8 @@ def of_ask(study: Study, contract: ApprovedStudy, name: str, ask: bytes) -> dict
     """What follows from one ask; ``plain`` is empty for a device without rows."""
     layout, (alike, most) = contract.layout(ask), most_different(study, Ask.decode(ask, study).statistic)
     plain = layout.to_bytes(contract.words(ask)) if name in contract.terms.owners else b""
-    found = {"layout": asdict(layout), "fixed": sorted(contract.groups(ask)), "plain": plain.hex()}
+    told = {**asdict(layout), "limit": str(layout.limit), "room": str(layout.room)}
+    found = {"layout": told, "fixed": sorted(contract.groups(ask)), "plain": plain.hex()}
     return {**found, "counted": ", ".join(sorted(alike)), "arguments": most}
 
 

@@ -84,19 +84,18 @@ def reply(device: Device, request: bytes) -> bytes:
 
 def keys_of(device: Device, common: wire.Found, kind: str) -> Keys:
     """Draw a root for a newer generation, if the request is to enrol; delete it where its time is up."""
-    (number, root, not_after), now = device.memory.generation, device.now()
-    if root and now >= not_after:
+    (number, root, end), now = device.memory.generation, device.now()
+    if root and now >= end:
         root, device.memory.generation = b"", (number, b"", 0)
     if common["generation"] > number:
         assert kind == "enrol" and now < common["not_after"] <= now + 60 * 24 * 3600, "generation"
-        number, root, not_after = common["generation"], device.random(32), common["not_after"]
-        device.memory.generation = (number, root, not_after)
-    assert number == common["generation"] and root and common.get("not_after", not_after) == not_after, "generation"
+        device.memory.generation = number, root, end = common["generation"], device.random(32), common["not_after"]
+    assert number == common["generation"] and root and common.get("not_after", end) == end, "generation"
     scope = (device.study.digest, number)
     private = secrets.derive(root, "device key", *scope)
     public = public_of(private)
-    signature = sign(device.secret, "enrolment", *scope, not_after, public)
-    return Keys(scope, root, private, public, [device.name, public, not_after, signature])
+    signature = sign(device.secret, "enrolment", *scope, end, public)
+    return Keys(scope, root, private, public, [device.name, public, end, signature])
 
 
 def close(device: Device, common: wire.Found) -> None:

@@ -34,6 +34,11 @@ def texts(of: list[int]) -> list[str]:
 # -- numbers, keys, pads, roles
 
 
+def as_texts(layout: Layout) -> Case:
+    """A layout; what may pass 2^53 as texts."""
+    return {**asdict(layout), "limit": str(layout.limit), "room": str(layout.room)}
+
+
 def pattern(i: int, j: int) -> int:
     """The matrices of the vectors: symmetric, of both signs."""
     return (7 * min(i, j) + 13 * max(i, j)) % 101 - 50
@@ -50,7 +55,7 @@ def layouts() -> list[Case]:
         rows = (1, 2) if size > 256 else (0, 1)
         data = numbers.words_of(layout, vector, matrix)
         made = numbers.product(layout, data[numbers.spans(layout)[0] :], e, *rows) if size else []
-        case: Case = {"layout": asdict(layout), "vector": texts(vector), "factor": str(tall), "rows": rows, "e": e}
+        case: Case = {"layout": as_texts(layout), "vector": texts(vector), "factor": str(tall), "rows": rows, "e": e}
         for name, found in (("words", data), ("product", made)):
             raw = numbers.to_bytes(bits, found)
             case |= {name: raw.hex()} if len(raw) < 2000 else {f"{name}_sha256": hashlib.sha256(raw).hexdigest()}
@@ -201,7 +206,7 @@ def as_json(here: study.Study) -> Case:
     found = {name: value for name, value in vars(here).items() if name not in ("owners", "role")}
     found |= {"digest": here.digest.hex(), "server": here.server.hex()}
     found |= {"key": {name: key.hex() for name, key in here.key.items()}}
-    found |= {"layout": {ask.hex(): asdict(layout) for ask, layout in here.layout.items()}}
+    found |= {"layout": {ask.hex(): as_texts(layout) for ask, layout in here.layout.items()}}
     found |= {"needs": {ask.hex(): [one.hex() for one in sorted(of)] for ask, of in here.needs.items()}}
     return {**found, "fixed": {ask.hex(): sorted(groups) for ask, groups in here.fixed.items()}}
 
@@ -266,6 +271,11 @@ def put_too_often(one: Recorded) -> None:
     for kind in ("upload", "answer", "certify"):
         one.refuses("a content that was put out", kind, ask=b"words")
     one.refuses("the content again", "put", content=CONTENT)
+    for number in (*range(8, 15), None, 15):
+        content, what = (CONTENT, "what is there is no newer") if number is None else (b"%d" % number, "a content more")
+        one.refuses(what, "put", content=content)
+    one.refuses("a content that was put out", "upload", ask=b"words")
+    one.refuses("the content again", "put", content=CONTENT)
     one.refuses("the upload again", "upload")
 
 
@@ -277,6 +287,19 @@ def refused_by_all(one: Recorded) -> None:
     one.send(good[:-1], "something missing")
     one.send(wire.encode({**fields, "kind": "open"}), "an unknown kind")
     one.send(wire.encode({**fields, "more": 1}), "an unknown field")
+    name, shortest = wire.encode("generation"), wire.encode(GENERATION)
+    plain = wire.encode(common)
+
+    def spelled(what: str, text: bytes) -> None:
+        signature = secrets.sign(drawn("server"), "request", fields["kind"], secrets.sha256(text))
+        one.send(wire.encode({**fields, "common": text, "signature": signature}), what)
+
+    for first, width in ((0xCC, 1), (0xCF, 8), (0xD0, 1), (0xD3, 8)):
+        longer = bytes([first]) + GENERATION.to_bytes(width, "big")
+        spelled("a number in more bytes than it takes", plain.replace(name + shortest, name + longer))
+    spelled("a key twice, of which the last counts", bytes([plain[0] + 1]) + name + wire.encode(0) + plain[1:])
+    spelled("a key that is no text", plain.replace(name, bytes([0xC4, len("generation")]) + name[1:]))
+    spelled("a key that is not UTF-8", plain.replace(name, name[:-1] + b"\xff"))
     one.send(wire.encode({name: value for name, value in fields.items() if name != "own"}), "a field missing")
     for what, changes in (("a number that is none", {"generation": 5.0}), ("a negative number", {"generation": -1})):
         one.send(wire.request(drawn("server"), fields["kind"], {**common, **changes}, own), what)
@@ -365,19 +388,20 @@ def refused_when_certified(one: Recorded) -> None:
     one.refuses("signatures by another role", "certify", sums=[first, [*second[:2], first[2]]])
     one.refuses("another sum than was signed", "certify", sums=[first, [second[0], bytes(12), second[2]]])
     one.refuses("a statistic that is not certified", "certify", ask=b"sums")
+    one.refuses("a statistic that is not certified, over nobody", "certify", ask=b"sums", entries=wire.encode([]))
 
 
 def refused_without_role(one: Recorded, asking: server.Server) -> None:
     """A device that helps with nothing but certified totals."""
     scope, secret = ids(asking), drawn("server")
     one.send(wire.request(secret, "draw", scope, {"members": []}), "a role key of who holds none")
-    one.send(
-        wire.request(secret, "upload", {**scope, "ask": b"sums"}, {"role_keys": asking.role_keys}),
-        "rows of who has none",
-    )
+    for ask, what in ((b"sums", "rows of who has none"), (b"other", "rows of who has none, and no ask of the study")):
+        one.send(wire.request(secret, "upload", {**scope, "ask": ask}, {"role_keys": asking.role_keys}), what)
     common = {**scope, "ask": b"sums", "list": drawn("list"), "e": b""}
     own = {"role_key": asking.role_keys[0], "sealed": b"", "rows": [0, 1], "entries": b""}
     one.send(wire.request(secret, "answer", common, own), "an answer of who holds no role")
+    other = wire.request(secret, "answer", {**common, "ask": b"other"}, own)
+    one.send(other, "an answer of who holds no role, and no ask of the study")
 
 
 def after(devices: dict[str, Recorded]) -> None:

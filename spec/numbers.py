@@ -68,7 +68,8 @@ def to_bytes(bits: int, words: Numbers) -> bytes:
 
 
 def from_bytes(bits: int, data: bytes) -> list[int]:
-    """Undo ``to_bytes``."""
+    """Undo ``to_bytes``; refused where the last word is not whole."""
+    assert len(data) % (bits // 8) == 0, "request"
     return [int.from_bytes(data[at : at + bits // 8], "little") for at in range(0, len(data), bits // 8)]
 
 

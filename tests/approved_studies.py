@@ -178,7 +178,7 @@ class Federation:
         approve(study or self.study, self.roster, name, key, table, folder, who="Ada", when="today")
 
     def membership(self, name: str) -> Membership:
-        return Membership(name, self.folder, (self.roster_file,))
+        return Membership(name, self.folder, (self.roster,))
 
     def device(self, name: str) -> Device:
         """As a new process has it."""

@@ -4,21 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
+from codedfl.contract.names import SERVER_NAME
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.broker_folder import BrokerFolder, may_publish, may_read
 from codedfl.mqtt.small_broker import SmallBroker
+from codedfl_lab.training.local_party import local_party
 
 HOST = "127.0.0.1"
+
+
+class Parties:
+    """The keys and certificates of all parties of a test, each in a folder of its own."""
+
+    def __init__(self, broker: BrokerFolder, folder: Path, names: list[str]) -> None:
+        self._broker, self._folder = broker, folder
+        self._found = {name: local_party(broker, name, folder / name) for name in names}
+
+    def renew(self, name: str) -> None:
+        self._found[name] = local_party(self._broker, name, self._folder / name)
+
+    def address(self, name: str, port: int) -> BrokerAddress:
+        return replace(self._found[name], port=port)
 
 
 class RunningBroker:
     """``with RunningBroker(folder, names) as broker: BrokerLink(broker.address("device-0"), ...)``."""
 
     def __init__(self, path: Path, devices: list[str]) -> None:
-        self.folder = BrokerFolder.create(path, [HOST], devices)
+        self.folder = BrokerFolder.create(path, [HOST])
+        self._parties = Parties(self.folder, path.with_name(f"{path.name}-parties"), [*devices, SERVER_NAME])
         self.port = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -55,5 +73,8 @@ class RunningBroker:
             await asyncio.wait(tasks, timeout=5)
 
     def address(self, party: str) -> BrokerAddress:
-        files = self.folder.party(party)
-        return BrokerAddress.parse(f"mqtts://{HOST}:{self.port}", files.authority, files.certificate, files.key)
+        return self._parties.address(party, self.port)
+
+    def renew(self, party: str) -> None:
+        """By a request for another key."""
+        self._parties.renew(party)

@@ -1,241 +1,223 @@
-// A device: a function of its study, rows, memory and the request. The page's "A device".
+/** A device: a function from requests to replies. "A device" in docs/protocol.md. */
 
-import { ENTRIES, Refused, decode, encode, must, readRequest } from './msgpack.mjs';
-import { add, fromBytes, isWithinLimit, pad, product, spans, tileRows, toBytes } from './numbers.mjs';
-import {
-  derive, isSigned, keyedHash, labelOf, openRoleKey, pack, padKey, publicOf, same, sealReply, sealRoleKey, sha256, shared,
-  sign,
-} from './secrets.mjs';
+import crypto from 'node:crypto';
+
+import { add, fromBytes, numbersOf, product, spans, tileRows, toBytes } from './numbers.mjs';
+import * as secrets from './secrets.mjs';
+import { derive, isSigned, keyedHash, labelOf, pack, padKey, publicOf, sha256, shared, sign } from './secrets.mjs';
 import { checkEnrolment, checkList, checkRoleKey } from './study.mjs';
+import { decode, encode, ENTRIES, must, readRequest, refuse, Refusal } from './wire.mjs';
 
-const MOST_SECONDS = 60n * 24n * 3600n;
-const KEPT = 4; // sums of pads
-const [CONTENTS, MOST_CONTENT] = [8, 2 ** 22];
+const LONGEST = 60 * 24 * 3600;
 
 export class Device {
-  /**
-   * terms: what follows from the study, see terms.mjs. memory: see memory.mjs.
-   * now: seconds since 1970, a whole number. random: draws roots, and nothing else.
-   */
-  constructor(terms, memory, now, random) {
-    const { name, secret, study } = terms;
-    Object.assign(this, { name, secret, study, terms, memory, now, random });
-    this.kept = new Map(); // sums of pads, by what they are of: a cache
-    this.contents = new Map(); // by digest: a cache, too
-    this.handlers = {
-      enrol: () => ({}),
-      draw: (...of) => this.draw(...of),
-      put: (...of) => this.put(...of),
-      upload: (...of) => this.upload(...of),
-      answer: (...of) => this.answer(...of),
-      certify: (...of) => this.certify(...of),
-    };
+  /** `terms` of `readTerms`; `now` in seconds since 1970, `random` draws roots. */
+  constructor(terms, memory, { now = () => Date.now() / 1000, random = crypto.randomBytes } = {}) {
+    Object.assign(this, terms, { memory, now, random, contents: new Map() });
   }
 
-  /** The reply to any bytes at all. */
-  reply(data) {
-    const request = sha256(data);
-    let [keys, kind, code, body] = [null, 'ok', '', Buffer.alloc(0)];
+  /** The reply to any bytes at all. Its memory is on the disk before the reply is. */
+  reply(request) {
+    const found = this.#found(request);
+    this.memory.save();
+    return encode(found);
+  }
+
+  /** Delete the root when its time is up. */
+  expire() {
+    const [number, root, notAfter] = this.memory.generation;
+    if (root.length && this.now() >= notAfter) this.memory.generation = [number, Buffer.alloc(0), 0n];
+    this.memory.save();
+  }
+
+  #found(request) {
+    const asked = sha256(request);
+    let enrolment = null;
     try {
-      const [found, common, own] = readRequest(data);
-      must(same(common.study, this.study.digest), 'study');
-      must(isSigned(this.study.server, found.signature, 'request', found.kind, sha256(found.common)), 'signature');
-      if (found.kind === 'close') {
-        this.close(common);
+      const [{ kind, common: data, signature }, common, own] = readRequest(request);
+      must(common.study.equals(this.study.digest), 'study');
+      must(isSigned(this.study.server, signature, 'request', kind, sha256(data)), 'signature');
+      let body = Buffer.alloc(0);
+      if (kind === 'close') {
+        this.#close(common);
       } else {
-        keys = this.keysOf(common, found.kind);
-        for (const one of common.ask ? this.terms.needs(common.ask) : []) {
-          if (!this.contents.has(one)) throw new Refused(one, 'missing');
-        }
-        const plain = encode(this.handlers[found.kind](keys, common, own));
-        body = sealReply(keys.scope, keys.root, keys.a, common.server, request, plain);
+        const keys = this.#keys(common, kind);
+        enrolment = keys.enrolment;
+        const missing = this.needs(common.ask).find((digest) => !this.contents.has(digest));
+        if (missing) refuse(missing, 'missing');
+        const plain = encode(HANDLERS[kind](this, keys, common, own));
+        body = secrets.sealReply(keys.scope, keys.root, keys.a, common.server, asked, plain);
       }
-    } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      [kind, code] = [error.kind, error.code];
+      return { kind: 'ok', request: asked, enrolment, code: '', body };
+    } catch (no) {
+      if (!(no instanceof Refusal)) throw no;
+      return { kind: no.kind, request: asked, enrolment, code: no.code, body: Buffer.alloc(0) };
     }
-    return encode({ kind, request, enrolment: keys?.enrolment ?? null, code, body });
   }
 
-  // -- generations
-
-  keysOf(common, kind) {
-    let { number, root, notAfter } = this.memory.generation;
-    const now = this.now();
-    if (root.length && now >= notAfter) {
-      root = Buffer.alloc(0);
-      this.memory.keep(number, root, 0n);
+  /** Those of the generation that is asked for; a request to enrol draws the root of a newer one. */
+  #keys({ study, generation, not_after: end }, kind) {
+    this.expire();
+    if (generation > this.memory.generation[0]) {
+      must(kind === 'enrol' && this.now() < end && end <= this.now() + LONGEST, 'generation');
+      this.memory.generation = [generation, this.random(32), end];
     }
-    if (common.generation > number) {
-      must(kind === 'enrol' && now < common.not_after && common.not_after <= now + MOST_SECONDS, 'generation');
-      [number, root, notAfter] = [common.generation, this.random(32), common.not_after];
-      this.kept.clear();
-      this.memory.keep(number, root, notAfter);
-    }
-    must(number === common.generation && root.length, 'generation');
-    must(kind !== 'enrol' || common.not_after === notAfter, 'generation');
-    const scope = [this.study.digest, number];
+    const [number, root, notAfter] = this.memory.generation;
+    must(number === generation && root.length && (end ?? notAfter) === notAfter, 'generation');
+    const scope = [study, generation];
     const a = derive(root, 'device key', ...scope);
     const A = publicOf(a);
-    return { scope, root, a, A, enrolment: [this.name, A, notAfter, sign(this.secret, 'enrolment', ...scope, notAfter, A)] };
+    const signature = sign(this.secret, 'enrolment', ...scope, notAfter, A);
+    return { scope, root, a, A, enrolment: [this.name, A, notAfter, signature] };
   }
 
-  close(common) {
-    if (common.generation < this.memory.generation.number) return;
-    this.memory.closed(common.generation, common.record);
-    this.kept.clear();
+  #close({ generation, record }) {
+    if (generation < this.memory.generation[0]) return;
+    this.memory.record(generation, record);
+    this.memory.generation = [generation, Buffer.alloc(0), 0n];
   }
 
-  // -- a role's key
-
-  draw({ scope, root, a }, _, own) {
-    const role = this.study.role.get(this.name);
-    must(role !== undefined, 'role');
-    const b = derive(root, 'role key', ...scope, role);
-    const sealed = new Map();
-    for (const enrolment of own.members) {
-      const [name, enrolled] = enrolment;
-      must(this.study.role.get(name) === role, 'role');
-      checkEnrolment(this.study, scope, enrolment, this.now());
-      if (name !== this.name) sealed.set(name, sealRoleKey(scope, a, role, enrolled, b));
-    }
-    const B = publicOf(b);
-    return { public: B, signature: sign(this.secret, 'role key', ...scope, role, B), sealed };
-  }
-
-  openedRoleKey({ scope, root, a }, role, own) {
-    checkRoleKey(this.study, scope, role, own.role_key);
-    const [drawer, drawerPublic, B] = own.role_key;
-    let b = derive(root, 'role key', ...scope, role);
-    if (drawer !== this.name || !same(publicOf(b), B)) b = openRoleKey(scope, a, role, drawerPublic, B, own.sealed);
-    must(b.length === 32 && same(publicOf(b), B), 'role');
-    return b;
-  }
-
-  // -- what asks need
-
-  put(_, __, { content }) {
-    must(content.length <= MOST_CONTENT, 'request');
-    this.contents.set(sha256(content).toString('hex'), content);
-    if (this.contents.size > CONTENTS) this.contents.delete(this.contents.keys().next().value);
-    return {};
-  }
-
-  // -- an owner
-
-  upload({ scope, root, a, A }, { ask }, own) {
-    must(this.study.owners.has(this.name), 'role');
-    const { layout, plain, counted, most } = this.terms.about(ask);
-    const label = labelOf(this.study.digest, ask);
-    must(own.role_keys.length === this.study.colluders + 1, 'role');
-    own.role_keys.forEach((key, role) => checkRoleKey(this.study, scope, role, key));
-    const nonce = keyedHash(scope, root, 'nonce', label, plain);
-    this.memory.contribute(ask, derive(this.secret, 'pinned', label, sha256(plain)), counted, most);
-    const words = fromBytes(layout.bits, plain);
-    const publics = own.role_keys.map(([, , B]) => B);
-    publics.forEach((B, role) => {
-      const key = padKey(shared(a, B), role, [this.study.digest, this.name, A], B, label, nonce);
-      add(words, pad(key, layout.bits, 0, words.length));
-    });
-    return { nonce, ...this.signed(layout, words, 'upload', label, A, ...publics, nonce) };
-  }
-
-  signed(layout, words, what, ...parts) {
+  /** Signed only where the layout is certified. */
+  signedNumbers(layout, words, what, ...parts) {
     const numbers = toBytes(layout.bits, words);
     const signature = layout.certified ? sign(this.secret, what, ...parts, sha256(numbers)) : Buffer.alloc(0);
     return { numbers, signature };
   }
+}
 
-  // -- a holder
+const HANDLERS = { enrol: () => ({}), draw, put, upload, answer, certify };
 
-  answer(keys, common, own) {
-    const role = this.study.role.get(this.name);
-    must(role !== undefined, 'role');
-    const { layout } = this.terms.about(common.ask);
-    const label = labelOf(this.study.digest, common.ask);
-    const b = this.openedRoleKey(keys, role, own);
-    const B = own.role_key[2];
-    const pads = this.padsOf(keys, common, own, role, b, label);
-    const [ofVector, all] = spans(layout);
-    const e = common.e.length ? this.readE(layout, label, common.e, own.rows) : null;
-    const sum = this.sumOf(pads, layout, e ? ofVector : 0, e ? all : ofVector);
-    const words = e ? product(layout, sum, e, ...own.rows.map(Number)) : sum;
-    return this.signed(layout, words, 'role sum', label, common.list, role, B);
+/** The key of this device's role: B for everybody, b for other holders of the role. */
+function draw(device, { scope, root, a, A }, _, { members }) {
+  const role = device.study.role.get(device.name);
+  must(role !== undefined, 'role');
+  const b = derive(root, 'role key', ...scope, role);
+  const B = publicOf(b);
+  const sealed = new Map();
+  for (const member of members) {
+    const [name, theirs] = member;
+    must(device.study.role.get(name) === role, 'role');
+    checkEnrolment(device.study, scope, member, device.now());
+    if (name !== device.name) sealed.set(name, secrets.sealRoleKey(b, scope, shared(a, theirs), role, A, theirs, B));
   }
+  return { public: B, signature: sign(device.secret, 'role key', ...scope, role, B), sealed };
+}
 
-  /** The keys of the pads of a list, and the sums made of them: kept, so that the list need not come again. */
-  padsOf({ scope }, common, own, role, b, label) {
-    const place = pack(label, common.list, own.role_key[2]).toString('hex');
-    const entries = own.entries.length ? this.readList(scope, common, own) : null;
-    if (!this.kept.has(place)) {
-      if (!entries) throw new Refused('list', 'missing');
-      const keys = entries.map(([name, enrolled, , , nonce]) => padKey(
-        shared(b, enrolled), role, [this.study.digest, name, enrolled], own.role_key[2], label, nonce));
-      if (this.kept.size >= KEPT) this.kept.delete(this.kept.keys().next().value);
-      this.kept.set(place, { keys, sums: new Map() });
-    }
-    return this.kept.get(place);
-  }
+/** Keep a content by its digest, and of those before it the newest. */
+function put(device, _, __, { content }) {
+  must(content.length <= 2 ** 22, 'request');
+  device.contents.set(sha256(content).toString('hex'), content);
+  device.contents = new Map([...device.contents].slice(-8));
+  return {};
+}
 
-  sumOf({ keys, sums }, { bits }, first, last) {
-    if (!sums.has(first)) {
-      const total = new BigUint64Array(last - first);
-      for (const key of keys) add(total, pad(key, bits, first, last));
-      sums.set(first, total);
-    }
-    return sums.get(first);
-  }
+/** The words of the statistic, plus one pad for each role. */
+function upload(device, { scope, root, a, A }, { ask }, { role_keys: roleKeys }) {
+  const { study } = device;
+  must(study.owners.has(device.name), 'role');
+  const { layout, words, counted, arguments: most } = device.about(ask);
+  must(roleKeys.length === study.colluders + 1, 'role');
+  roleKeys.forEach((key, role) => checkRoleKey(study, scope, role, key));
+  const label = labelOf(study.digest, ask);
+  const plain = toBytes(layout.bits, words);
+  const nonce = keyedHash(scope, root, 'nonce', label, plain);
+  const pinned = derive(device.secret, 'pinned', label, sha256(plain));
+  device.memory.pin(ask, pinned, counted, most);
+  const sum = words.slice();
+  const publics = roleKeys.map(([, , B]) => B);
+  publics.forEach((B, role) => {
+    const key = padKey(shared(a, B), role, [study.digest, device.name, A], B, label, nonce);
+    add(sum, secrets.pad(key, layout.bits, 0, sum.length));
+  });
+  return { nonce, ...device.signedNumbers(layout, sum, 'upload', label, A, ...publics, nonce) };
+}
 
-  readList(scope, common, own) {
-    must(same(sha256(own.entries), common.list), 'list');
-    const entries = decode(own.entries, ENTRIES, 'list');
-    checkList(this.study, scope, this.terms.about(common.ask).fixed, entries, this.now());
-    return entries;
-  }
+/** b: from the root if this device drew it, else what its drawer sealed to this device. */
+function openedRoleKey(device, { scope, root, a, A }, role, { role_key: key, sealed }) {
+  checkRoleKey(device.study, scope, role, key);
+  const [drawer, drawerA, B] = key;
+  const own = derive(root, 'role key', ...scope, role);
+  if (drawer === device.name && publicOf(own).equals(B)) return own;
+  const b = secrets.openRoleKey(sealed, scope, shared(a, drawerA), role, drawerA, A, B);
+  must(b.length === 32 && publicOf(b).equals(B), 'role');
+  return b;
+}
 
-  readE(layout, label, data, [first, last]) {
-    const { size, columns, certified, room } = layout;
-    must(size && !certified && data.length === 8 * size * columns, 'request');
-    must(first < last && last <= tileRows(layout), 'request');
-    const e = Array.from(fromBytes(64, data), (word) => BigInt.asIntN(64, word));
-    for (let c = 0; c < columns; c++) {
-      const sizes = e.filter((_, at) => at % columns === c).map((v) => (v < 0n ? -v : v));
-      must(sizes.reduce((sum, v) => sum + v, 0n) <= BigInt(room), 'request');
-    }
-    this.memory.ask(sha256(pack(label, data)), this.terms.directions);
-    return e;
-  }
+/** The sum of the pads of a role over the owners of a list: of the vector, or rows of the matrix times e. */
+function answer(device, keys, { ask, list, e: data }, own) {
+  const { study } = device;
+  const role = study.role.get(device.name);
+  must(role !== undefined, 'role');
+  const { layout, fixed } = device.about(ask);
+  const label = labelOf(study.digest, ask);
+  const B = own.role_key[2];
+  const b = openedRoleKey(device, keys, role, own);
+  if (!own.entries.length) refuse('list', 'missing');
+  const pads = readList(device, keys, fixed, list, own.entries).map(([name, A, , , nonce]) =>
+    padKey(shared(b, A), role, [study.digest, name, A], B, label, nonce),
+  );
+  const rows = own.rows.map(Number);
+  const e = data.length ? readE(device, layout, label, data, rows) : null;
+  const [vector, end] = spans(layout);
+  const [first, last] = e ? [vector, end] : [0, vector];
+  const sum = new BigUint64Array(last - first);
+  pads.forEach((key) => add(sum, secrets.pad(key, layout.bits, first, last - first)));
+  const found = e ? product(layout, sum, e, rows) : sum;
+  return device.signedNumbers(layout, found, 'role sum', label, list, role, B);
+}
 
-  // -- a total that others can believe
+/** A list of owners that may be summed over. */
+function readList(device, { scope }, fixed, list, entries) {
+  must(sha256(entries).equals(list), 'list');
+  const found = decode(entries, ENTRIES, 'list');
+  checkList(device.study, scope, fixed, found, device.now());
+  return found;
+}
 
-  certify({ scope }, common, own) {
-    const { study } = this;
-    const label = labelOf(study.digest, common.ask);
-    const { layout } = this.terms.about(common.ask);
-    const entries = this.readList(scope, common, own);
-    must(layout.certified && !layout.size, 'request');
-    must(own.uploads.length === entries.length && own.sums.length === study.colluders + 1, 'list');
-    const publics = own.sums.map(([[, , B]]) => B);
-    const total = new BigUint64Array(spans(layout)[1]);
-    const take = (numbers, sign) => {
-      must(numbers.length === (total.length * layout.bits) / 8, 'request');
-      add(total, fromBytes(layout.bits, numbers), sign);
-    };
-    entries.forEach(([name, enrolled, , , nonce], i) => {
-      const [numbers, signature] = own.uploads[i];
-      const parts = ['upload', label, enrolled, ...publics, nonce, sha256(numbers)];
-      must(isSigned(study.key.get(name), signature, ...parts), 'list');
-      take(numbers, 1n);
-    });
-    own.sums.forEach(([key, numbers, signatures], role) => {
-      checkRoleKey(study, scope, role, key);
-      const by = new Set(signatures.map(([name]) => name).filter((name) => study.role.get(name) === role));
-      must(by.size > study.colluders, 'role');
-      const parts = ['role sum', label, common.list, role, key[2], sha256(numbers)];
-      must(signatures.every(([name, one]) => by.has(name) && isSigned(study.key.get(name), one, ...parts)), 'role');
-      take(numbers, -1n);
-    });
-    must(isWithinLimit(layout, total), 'list');
-    return this.signed(layout, total, 'total', label, common.list);
-  }
+/** Numbers of 64 bits, row by row. Each e is counted. */
+function readE(device, { size, columns, certified, room }, label, data, [first, last]) {
+  must(size && !certified && data.length === 8 * size * columns, 'request');
+  must(first < last && last <= tileRows(size), 'request');
+  const e = fromBytes(64, data);
+  const sums = Array(columns).fill(0n);
+  e.forEach((word, i) => {
+    const value = BigInt.asIntN(64, word);
+    sums[i % columns] += value < 0n ? -value : value;
+  });
+  must(sums.every((sum) => sum <= room), 'request');
+  device.memory.count(sha256(pack(label, data)), device.directions);
+  return e;
+}
+
+/** The total, from what owners and at least z + 1 holders of each role have signed. */
+function certify(device, keys, { ask, list }, { entries: data, uploads, sums }) {
+  const { study } = device;
+  const { layout, fixed } = device.about(ask);
+  const label = labelOf(study.digest, ask);
+  const entries = readList(device, keys, fixed, list, data);
+  must(layout.certified && !layout.size, 'request');
+  must(uploads.length === entries.length && sums.length === study.colluders + 1, 'list');
+  const total = new BigUint64Array(spans(layout)[1]);
+  const count = (numbers, sign_) => {
+    const words = fromBytes(layout.bits, numbers);
+    must(words.length === total.length, 'request');
+    add(total, words, sign_);
+  };
+  const publics = sums.map(([[, , B]]) => B);
+  entries.forEach(([name, A, , , nonce], i) => {
+    const [numbers, signature] = uploads[i];
+    const text = ['upload', label, A, ...publics, nonce, sha256(numbers)];
+    must(isSigned(study.key.get(name), signature, ...text), 'list');
+    count(numbers, 1n);
+  });
+  sums.forEach(([key, numbers, signatures], role) => {
+    checkRoleKey(study, keys.scope, role, key);
+    must(new Set(signatures.map(([name]) => name)).size > study.colluders, 'role');
+    const text = ['role sum', label, list, role, key[2], sha256(numbers)];
+    const holds = ([name, one]) => study.role.get(name) === role && isSigned(study.key.get(name), one, ...text);
+    must(signatures.every(holds), 'role');
+    count(numbers, -1n);
+  });
+  must(numbersOf(layout, total).every((v) => (v < 0n ? -v : v) <= layout.limit), 'list');
+  return device.signedNumbers(layout, total, 'total', label, list);
 }

@@ -1,91 +1,101 @@
-// Requests and replies as frames at a broker, the large ones by pieces: the page's "How requests travel".
+/** Frames of one study: requests and replies, by pieces where they are long. "How requests travel". */
 
-import { bytes, decode, encode, listOf, text, whole } from './msgpack.mjs';
 import { sha256 } from './secrets.mjs';
+import { bytes, decode, digest, encode, int, list, many, Refusal, text } from './wire.mjs';
 
 const PIECE = 98304;
-const ON_THE_WAY = 8;
-const PATIENCE = 5000; // milliseconds
-const MOST_REQUEST = 2 ** 26;
+const MOST = 2 ** 26;
+const AT_ONCE = 8;
+const PATIENCE = 5000; // milliseconds until a piece is asked for again
 
-const FRAMES = {
-  whole: [text, bytes, bytes],
-  offered: [text, bytes, 32, whole],
-  pull: [text, 32, listOf(whole)],
-  piece: [text, 32, whole, bytes],
-  gone: [text, 32],
+const SHAPES = {
+  whole: list(text, bytes, bytes),
+  offered: list(text, bytes, digest, int),
+  pull: list(text, digest, many(int)),
+  piece: list(text, digest, int, bytes),
+  gone: list(text, digest),
 };
-const hex = (data) => data.toString('hex');
+const frame = (found) => (Object.hasOwn(SHAPES, found?.[0]) ? SHAPES[found[0]](found) : text(null));
 
-/** One study of a device: frames in, frames out. `ready` is told of every whole request. */
 export class Frames {
-  constructor(send, ready) {
-    Object.assign(this, { sendFrame: send, ready });
-    this.offers = new Map(); // digest -> content, the newest two
-    this.pulled = null; // {digest, size, pieces, asked: index -> when}
+  /** `send` publishes a frame for the server. */
+  constructor(device, send) {
+    Object.assign(this, { device, send, given: new Map(), wanted: null, next: null });
   }
 
-  send(...frame) { this.sendFrame(encode(frame)); }
-
-  /** A reply, or the offer of a large one. */
-  reply(of, data) {
-    if (data.length <= PIECE) { this.send('whole', of, data); return; }
-    const digest = sha256(data);
-    this.offers.delete(hex(digest));
-    this.offers.set(hex(digest), data);
-    if (this.offers.size > 2) this.offers.delete(this.offers.keys().next().value);
-    this.send('offered', of, digest, BigInt(data.length));
-  }
-
-  take(data) {
-    const [kind] = decode(data, (found) => Array.isArray(found) && Object.hasOwn(FRAMES, found[0]));
-    this[kind](...decode(data, FRAMES[kind]).slice(1));
-  }
-
-  whole(_, data) { this.ready(data); }
-
-  offered(_, digest, size) {
-    if (size > MOST_REQUEST) return;
-    const same = this.pulled?.digest.equals(digest) && this.pulled.size === Number(size);
-    if (!same) this.pulled = { digest, size: Number(size), pieces: new Map(), asked: new Map() };
-    this.pulled.asked.clear();
-    this.askOn();
-  }
-
-  /** Ask for pieces that are neither here nor on the way; to be called from time to time. */
-  askOn() {
-    if (!this.pulled) return;
-    const { digest, size, pieces, asked } = this.pulled;
-    for (const [index, when] of asked) if (Date.now() - when >= PATIENCE) asked.delete(index);
-    const wanted = [];
-    for (let index = 0; index * PIECE < size && asked.size < ON_THE_WAY; index++) {
-      if (pieces.has(index) || asked.has(index)) continue;
-      asked.set(index, Date.now());
-      wanted.push(BigInt(index));
-    }
-    if (wanted.length) this.send('pull', digest, wanted);
-  }
-
-  pull(digest, indices) {
-    const content = this.offers.get(hex(digest));
-    if (!content) { this.send('gone', digest); return; }
-    for (const index of indices.slice(0, ON_THE_WAY)) {
-      const at = Number(index) * PIECE;
-      if (at < content.length) this.send('piece', digest, index, content.subarray(at, at + PIECE));
+  receive(data) {
+    try {
+      const [kind, ...rest] = decode(data, frame);
+      this[`_${kind}`](...rest);
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error; // what is no frame is nobody's
     }
   }
 
-  piece(digest, index, data) {
-    const [pulled, at] = [this.pulled, Number(index)];
-    if (!pulled?.digest.equals(digest) || !pulled.asked.has(at)) return;
-    if (data.length !== Math.min(PIECE, pulled.size - at * PIECE)) return;
-    pulled.asked.delete(at);
-    pulled.pieces.set(at, data);
-    if (pulled.pieces.size * PIECE < pulled.size) { this.askOn(); return; }
-    const content = Buffer.concat([...pulled.pieces].sort(([a], [b]) => a - b).map(([, piece]) => piece));
-    this.pulled = null;
-    if (sha256(content).equals(digest)) this.ready(content);
+  _whole(_, request) {
+    if (this.next === null) setImmediate(() => this.#answer());
+    this.next = request; // the newest that is not begun with
   }
 
-  gone(digest) { if (this.pulled?.digest.equals(digest)) this.pulled = null; }
+  _offered(_, named, size) {
+    if (size > MOST) return;
+    if (!this.wanted?.named.equals(named)) {
+      this.wanted = { named, size: Number(size), pieces: Array(Math.ceil(Number(size) / PIECE)), asked: new Map() };
+    }
+    this.wanted.asked.clear();
+    this.pull();
+  }
+
+  /** Have at most eight pieces on the way; to be called again after a while, for those that have not come. */
+  pull(now = Date.now()) {
+    if (!this.wanted) return;
+    const { named, pieces, asked } = this.wanted;
+    const due = [...pieces.keys()].filter((i) => !pieces[i] && !(asked.get(i) > now - PATIENCE));
+    const onTheWay = [...asked.values()].filter((time) => time > now - PATIENCE).length;
+    const more = due.slice(0, Math.max(0, AT_ONCE - onTheWay));
+    more.forEach((i) => asked.set(i, now));
+    if (more.length) this.send(encode(['pull', named, more]));
+  }
+
+  _piece(named, index, data) {
+    if (!this.wanted?.named.equals(named)) return;
+    const { size, pieces, asked } = this.wanted;
+    const i = Number(index);
+    if (i >= pieces.length || data.length !== Math.min(PIECE, size - i * PIECE)) return;
+    pieces[i] = data;
+    asked.delete(i);
+    if (pieces.includes(undefined)) {
+      this.pull();
+      return;
+    }
+    this.wanted = null;
+    const whole = Buffer.concat(pieces);
+    if (sha256(whole).equals(named)) this._whole(null, whole);
+  }
+
+  _gone(named) {
+    if (this.wanted?.named.equals(named)) this.wanted = null;
+  }
+
+  _pull(named, indices) {
+    const data = this.given.get(named.toString('hex'));
+    if (!data) this.send(encode(['gone', named]));
+    for (const index of data ? indices.slice(0, AT_ONCE).map(Number) : []) {
+      const piece = data.subarray(index * PIECE, (index + 1) * PIECE);
+      if (piece.length) this.send(encode(['piece', named, index, piece]));
+    }
+  }
+
+  #answer() {
+    const request = this.next;
+    this.next = null;
+    const [reply, of] = [this.device.reply(request), sha256(request)];
+    if (reply.length <= PIECE) {
+      this.send(encode(['whole', of, reply]));
+      return;
+    }
+    const named = sha256(reply);
+    this.given = new Map([...this.given, [named.toString('hex'), reply]].slice(-2));
+    this.send(encode(['offered', of, named, reply.length]));
+  }
 }

@@ -1,59 +1,65 @@
-// A device at a broker: node join.mjs TERMS.json MEMORY.json [--once] --broker mqtts://HOST:PORT --ca --cert --key.
+/**
+ * A device at a broker, until the study is over:
+ * node join.mjs TERMS.json MEMORY.json --once --broker mqtts://HOST:PORT --ca CA.pem --cert NAME.pem --key NAME.key
+ */
 
 import crypto from 'node:crypto';
 import fs from 'node:fs';
 import { parseArgs } from 'node:util';
-import mqtt from 'mqtt';
+
+import { Connection } from './broker.mjs';
 import { Device } from './device.mjs';
 import { Frames } from './frames.mjs';
 import { Memory } from './memory.mjs';
-import { encode } from './msgpack.mjs';
-import { sha256 } from './secrets.mjs';
-import { Terms } from './terms.mjs';
+import { readTerms } from './study.mjs';
+import { encode } from './wire.mjs';
 
+const AGAIN = 1000; // milliseconds until a lost connection is tried again
 const text = { type: 'string' };
-const { values: options, positionals } = parseArgs({
-  allowPositionals: true, options: { once: { type: 'boolean' }, broker: text, ca: text, cert: text, key: text },
-});
-const [termsPath, memoryPath] = positionals;
-const terms = Terms.read(termsPath);
-const now = () => BigInt(Math.floor(Date.now() / 1000));
-const device = new Device(terms, new Memory(memoryPath), now, crypto.randomBytes);
+const options = { once: { type: 'boolean' }, broker: text, ca: text, cert: text, key: text };
+const { values, positionals: [terms, kept] } = parseArgs({ options, allowPositionals: true });
 
-const level = terms.study.digest.subarray(0, 16);
-const study = `codedfl/${level.toString('hex')}`;
-const [inbox, outbox, server] = [`${study}/${terms.name}/in`, `${study}/${terms.name}/out`, `${study}/server`];
-const here = `codedfl/all/${terms.name}/here`;
-const key = fs.readFileSync(options.key);
-const tag = sha256(Buffer.concat([Buffer.from(`codedfl client id|${terms.name}|`), key])).toString('hex').slice(0, 32);
-const will = { topic: here, payload: Buffer.alloc(0), qos: 1, retain: true };
-const client = mqtt.connect(options.broker, {
-  protocolVersion: 5, clean: true, clientId: `${terms.name}-${tag}`, keepalive: 20, will, queueQoSZero: false,
-  ca: fs.readFileSync(options.ca), cert: fs.readFileSync(options.cert), key,
-});
+const told = JSON.parse(fs.readFileSync(terms, 'utf8'));
+const device = new Device(readTerms(told), new Memory(told.study.digest, kept));
+const study = device.study.digest.subarray(0, 16);
+const base = `codedfl/${study.toString('hex')}`;
+const here = `codedfl/all/${device.name}/here`;
+const { hostname: host, port } = new URL(values.broker);
+const [ca, cert, key] = [values.ca, values.cert, values.key].map((file) => fs.readFileSync(file));
+const drawn = crypto.createHash('sha256').update(`codedfl client id|${device.name}|`).update(key).digest('hex');
+const id = `${device.name}-${drawn.slice(0, 32)}`;
 
-let newest = null;
-function answer() {
-  if (!newest) return;
-  const request = newest;
-  newest = null;
-  frames.reply(sha256(request), device.reply(request));
+let connection = null;
+const frames = new Frames(device, (frame) => connection.send(`${base}/${device.name}/out`, frame));
+
+function connect() {
+  connection = new Connection({ host, port, id, will: here, ca, cert, key });
+  connection.on('up', () => {
+    connection.subscribe(`${base}/${device.name}/in`, `${base}/server`);
+    connection.retain(here, encode([crypto.randomBytes(12), [study]]));
+  });
+  connection.on('message', (topic, data) => {
+    if (topic === `${base}/${device.name}/in`) frames.receive(data);
+    else if (values.once && data.toString() === 'over') leave();
+  });
+  connection.on('down', (reason, takenOver) => {
+    console.error(`${device.name}: ${reason}`);
+    if (takenOver) process.exit(1);
+    setTimeout(connect, AGAIN);
+  });
 }
-const frames = new Frames(
-  (frame) => client.publish(outbox, frame, { qos: 0, properties: { messageExpiryInterval: 60 } }),
-  (request) => { newest = request; setImmediate(answer); },
-);
 
-client.on('connect', () => {
-  client.subscribe([inbox, server], { qos: 1 });
-  client.publish(here, encode([crypto.randomBytes(12), [level]]), { qos: 1, retain: true });
-});
-client.on('message', (topic, payload) => {
-  if (topic === inbox) {
-    try { frames.take(payload); } catch (error) { console.error(`a frame is not read: ${error.message}`); }
-  } else if (options.once && payload.toString() === 'over') {
-    client.publish(here, Buffer.alloc(0), { qos: 1, retain: true }, () => client.end(() => process.exit(0)));
-  }
-});
-client.on('error', (error) => console.error(error.message));
-setInterval(() => frames.askOn(), 1000);
+/** Take away that it is here; then end. */
+function leave() {
+  connection.removeAllListeners('down').on('confirmed', () => {
+    connection.end();
+    process.exit(0);
+  });
+  connection.retain(here, Buffer.alloc(0));
+}
+
+setInterval(() => {
+  device.expire();
+  frames.pull();
+}, 1000);
+connect();

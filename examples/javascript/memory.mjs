@@ -1,61 +1,62 @@
-// What a device must not forget, in one file of JSON: written, flushed and renamed before a reply leaves.
+/** What a device must not forget: one file, replaced before a reply that follows from it leaves. */
 
 import fs from 'node:fs';
-import { must } from './msgpack.mjs';
+import path from 'node:path';
 
-const hex = (bytes) => Buffer.from(bytes).toString('hex');
-const EMPTY = { generation: ['-1', '', '0'], pinned: {}, asked: [], records: {} };
+import { must } from './wire.mjs';
 
 export class Memory {
-  /** `path`: the file; none keeps everything in memory. */
-  constructor(path = null) {
-    this.path = path;
-    this.state = path && fs.existsSync(path) ? JSON.parse(fs.readFileSync(path, 'utf8')) : structuredClone(EMPTY);
+  /** Of the study with this digest; without a file nothing outlives the process. */
+  constructor(study, file = '') {
+    this.file = file;
+    this.kept = { study, generation: ['-1', '', '0'], pinned: {}, asked: [], records: {} };
+    if (file && fs.existsSync(file)) this.kept = JSON.parse(fs.readFileSync(file, 'utf8'));
+    if (this.kept.study !== study) throw new Error(`${file} must be of this study, got another's; name another file`);
+    this.written = JSON.stringify(this.kept);
   }
 
-  write() {
-    if (!this.path) return;
-    const file = fs.openSync(`${this.path}.new`, 'w', 0o600);
-    fs.writeFileSync(file, JSON.stringify(this.state));
-    fs.fsyncSync(file);
-    fs.closeSync(file);
-    fs.renameSync(`${this.path}.new`, this.path);
-  }
-
-  /** The newest: number, root (empty once it is over), and its end. */
+  /** Number, root (empty once it is over) and end of the newest generation. */
   get generation() {
-    const [number, root, notAfter] = this.state.generation;
-    return { number: BigInt(number), root: Buffer.from(root, 'hex'), notAfter: BigInt(notAfter) };
+    const [number, root, notAfter] = this.kept.generation;
+    return [BigInt(number), Buffer.from(root, 'hex'), BigInt(notAfter)];
   }
 
-  keep(number, root, notAfter) {
-    this.state.generation = [`${number}`, hex(root), `${notAfter}`];
-    this.write();
+  set generation([number, root, notAfter]) {
+    this.kept.generation = [String(number), root.toString('hex'), String(notAfter)];
   }
 
-  /** Pin what was padded for an ask; of those that are counted together there may be so many. */
-  contribute(ask, digest, counted, most) {
-    const { pinned } = this.state;
-    const before = Object.hasOwn(pinned, hex(ask));
-    must(!before || pinned[hex(ask)][0] === hex(digest), 'rows');
-    const alike = Object.values(pinned).filter(([, one]) => one === counted);
-    must(before || most === null || alike.length < most, 'budget');
-    if (before) return;
-    pinned[hex(ask)] = [hex(digest), counted];
-    this.write();
+  /** These must be the bytes that the ask had before; an ask more is taken, if there is room for it. */
+  pin(ask, digest, counted, most) {
+    const { pinned } = this.kept;
+    const [named, value] = [ask.toString('hex'), digest.toString('hex')];
+    must((pinned[named]?.[0] ?? value) === value, 'rows');
+    const alike = Object.values(pinned).filter(([, one]) => one === counted).length;
+    must(pinned[named] || most === null || alike < most, 'budget');
+    pinned[named] = [value, counted];
   }
 
-  /** Count an e. */
-  ask(question, most) {
-    const { asked } = this.state;
-    if (asked.includes(hex(question))) return;
-    must(most === null || asked.length < most, 'budget');
-    asked.push(hex(question));
-    this.write();
+  /** Count an e; the same again is free. */
+  count(question, most) {
+    const named = question.toString('hex');
+    if (this.kept.asked.includes(named)) return;
+    must(most === null || this.kept.asked.length < most, 'budget');
+    this.kept.asked.push(named);
   }
 
-  closed(number, record) {
-    this.state.records[number] ??= record.map(([ask, names]) => [hex(ask), names]);
-    this.keep(number, Buffer.alloc(0), 0n);
+  record(generation, record) {
+    this.kept.records[generation] ??= record.map(([digest, names]) => [digest.toString('hex'), names]);
+  }
+
+  /** Written, flushed, renamed into place. */
+  save() {
+    const text = JSON.stringify(this.kept);
+    if (!this.file || text === this.written) return;
+    const beside = `${this.file}.new`;
+    fs.writeFileSync(beside, text, { mode: 0o600, flush: true });
+    fs.renameSync(beside, this.file);
+    const folder = fs.openSync(path.dirname(this.file), 'r');
+    fs.fsyncSync(folder);
+    fs.closeSync(folder);
+    this.written = text;
   }
 }

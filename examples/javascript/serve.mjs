@@ -1,27 +1,28 @@
-// A device on two pipes: node serve.mjs TERMS.json MEMORY.json. The page's "How requests travel".
+/** A device on two pipes: node serve.mjs TERMS.json MEMORY.json */
 
-import crypto from 'node:crypto';
+import fs from 'node:fs';
+
 import { Device } from './device.mjs';
 import { Memory } from './memory.mjs';
-import { Terms } from './terms.mjs';
+import { readTerms } from './study.mjs';
 
-const [termsPath, memoryPath] = process.argv.slice(2);
-if (!memoryPath) {
-  console.error('node serve.mjs TERMS.json MEMORY.json');
-  process.exit(2);
-}
-const now = () => BigInt(Math.floor(Date.now() / 1000));
-const device = new Device(Terms.read(termsPath), new Memory(memoryPath), now, crypto.randomBytes);
+const [terms, memory] = process.argv.slice(2);
+const told = JSON.parse(fs.readFileSync(terms, 'utf8'));
+const device = new Device(readTerms(told), new Memory(told.study.digest, memory));
+device.expire();
 
-let waiting = Buffer.alloc(0);
-process.stdin.on('data', (piece) => {
-  waiting = Buffer.concat([waiting, piece]);
-  while (waiting.length >= 4 && waiting.length >= 4 + waiting.readUInt32BE()) {
-    const end = 4 + waiting.readUInt32BE();
-    const reply = device.reply(waiting.subarray(4, end));
-    waiting = waiting.subarray(end);
-    const length = Buffer.alloc(4);
-    length.writeUInt32BE(reply.length);
-    process.stdout.write(Buffer.concat([length, reply]));
+const MOST = 2 ** 26; // bytes of a request
+let held = Buffer.alloc(0);
+for await (const data of process.stdin) {
+  held = Buffer.concat([held, data]);
+  while (held.length >= 4) {
+    const end = 4 + held.readUInt32BE();
+    if (end > 4 + MOST) throw new Error(`a request must have at most ${MOST} bytes, got ${end - 4}; end the sender`);
+    if (held.length < end) break;
+    const reply = device.reply(held.subarray(4, end));
+    held = held.subarray(end);
+    const size = Buffer.alloc(4);
+    size.writeUInt32BE(reply.length);
+    process.stdout.write(Buffer.concat([size, reply]));
   }
-});
+}

@@ -1,55 +1,91 @@
-// Who takes part, who holds which role, over whom may be summed: the page's "A study".
+/** What a device is told of its study, and who may be summed over: "A study" in docs/protocol.md. */
 
-import { must } from './msgpack.mjs';
+import { spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+
+import { fromBytes, wordsOf } from './numbers.mjs';
 import { isSigned } from './secrets.mjs';
+import { must } from './wire.mjs';
 
-const hex = (text) => Buffer.from(text, 'hex');
+const KNOWN = 8; // asks of which what follows is kept
+
+const hex = (found) => Buffer.from(found, 'hex');
 const byBytes = (a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
-/** A study from JSON, as the page's "What follows from the study" has it; asks apart, see terms.mjs. */
-export function readStudy(json) {
-  const groups = new Map(Object.entries(json.group).map(([number, names]) => [Number(number), names]));
-  const study = {
-    digest: hex(json.digest),
-    server: hex(json.server),
-    key: new Map(Object.entries(json.key).map(([name, key]) => [name, hex(key)])),
-    groups,
-    owners: new Set([...groups.values()].flat()),
-    colluders: json.colluders,
-    leastOwners: json.least_owners,
-    holders: json.holders,
-  };
-  return { ...study, role: roles(study) };
+/** The study as it was approved, without its asks. */
+export function studyOf(told) {
+  const group = new Map(Object.entries(told.group).map(([number, names]) => [Number(number), names]));
+  const key = new Map(Object.entries(told.key).map(([name, one]) => [name, hex(one)]));
+  const study = { ...told, digest: hex(told.digest), server: hex(told.server), key, group };
+  study.owners = new Set([...group.values()].flat());
+  study.role = roles(study);
+  return study;
 }
 
-/** Who holds which role: by the rank in the group; those without rows as if they were the last group. */
-export function roles({ key, groups, owners, colluders, holders }) {
-  const numbers = [...groups.keys()].sort((a, b) => a - b);
-  const rest = [...key.keys()].filter((name) => !owners.has(name));
-  const ranked = [...numbers.map((number) => groups.get(number)), rest]
-    .flatMap((names, at) => [...names].sort(byBytes).map((name, rank) => [name, (rank + at) % (colluders + 1)]));
+/** Who holds which role: by the rank in the group; those without rows come last, as if one more group. */
+export function roles({ group, key, owners, holders, colluders }) {
+  const groups = [...group].toSorted(([a], [b]) => a - b).map(([, names]) => names);
+  groups.push([...key.keys()].filter((name) => !owners.has(name)));
+  const roleOf = (rank) => rank % (colluders + 1);
+  const ranked = groups.flatMap((names, at) => names.toSorted(byBytes).map((name, rank) => [name, roleOf(rank + at)]));
   return new Map(ranked.slice(0, holders ?? ranked.length));
 }
 
-export function checkEnrolment(study, scope, [name, enrolled, notAfter, signature], now) {
+/** Of somebody on the roster, not expired, signed. */
+export function checkEnrolment(study, scope, [name, own, notAfter, signature], now) {
   must(study.key.has(name) && now < notAfter, 'list');
-  must(isSigned(study.key.get(name), signature, 'enrolment', ...scope, notAfter, enrolled), 'list');
+  must(isSigned(study.key.get(name), signature, 'enrolment', ...scope, notAfter, own), 'list');
 }
 
-export function checkRoleKey(study, scope, role, [drawer, , rolePublic, signature]) {
+/** Signed by a holder of this very role. */
+export function checkRoleKey(study, scope, role, [drawer, , own, signature]) {
   must(study.role.get(drawer) === role, 'role');
-  must(isSigned(study.key.get(drawer), signature, 'role key', ...scope, role, rolePublic), 'role');
+  must(isSigned(study.key.get(drawer), signature, 'role key', ...scope, role, own), 'role');
 }
 
 /** Enough owners, each once, ascending, in whole groups: what privacy rests on. */
 export function checkList(study, scope, fixed, entries, now) {
   const names = entries.map(([name]) => name);
-  const here = new Set(names);
-  const whole = [...study.groups].filter(([, owners]) => owners.every((name) => here.has(name)));
-  const union = whole.flatMap(([, owners]) => owners).sort(byBytes);
-  must(names.length === union.length && names.every((name, i) => name === union[i]), 'list');
-  must(names.length >= study.leastOwners, 'list');
-  const numbers = whole.map(([number]) => number);
-  must(!fixed.length || (numbers.length === fixed.length && fixed.every((one) => numbers.includes(one))), 'list');
-  for (const entry of entries) checkEnrolment(study, scope, entry.slice(0, 4), now);
+  const listed = new Set(names);
+  const whole = [...study.group].filter(([, group]) => group.every((name) => listed.has(name)));
+  const expected = whole.flatMap(([, group]) => group).toSorted(byBytes);
+  must(names.length === expected.length && names.every((name, i) => name === expected[i]), 'list');
+  must(names.length >= study.least_owners, 'list');
+  must(!fixed.length || (whole.length === fixed.length && whole.every(([number]) => fixed.includes(number))), 'list');
+  entries.forEach((entry) => checkEnrolment(study, scope, entry, now));
+}
+
+const layoutOf = (told) => ({ ...told, limit: BigInt(told.limit), room: BigInt(told.room) });
+
+/** Of one ask, as the vectors have it. */
+function ofVectors(told, ask) {
+  const { layout, fixed } = told.study;
+  must(Object.hasOwn(layout, ask), 'request');
+  const found = { layout: layoutOf(layout[ask]), fixed: fixed[ask] ?? [] };
+  const { vector, matrix } = told.rows[ask] ?? {};
+  if (vector) found.words = wordsOf(found.layout, vector.map(BigInt), matrix.map((row) => row.map(BigInt)));
+  return { ...found, counted: '', arguments: told.arguments };
+}
+
+/** Of one ask of a real study: what another program says. */
+function ofProgram([program, ...args], ask) {
+  const said = spawnSync(program, [...args, ask], { encoding: 'utf8', maxBuffer: 2 ** 30 });
+  must(said.status === 0, 'request');
+  const found = JSON.parse(said.stdout);
+  const layout = layoutOf(found.layout);
+  return { ...found, layout, words: fromBytes(layout.bits, hex(found.plain)) };
+}
+
+/** What TERMS.json says, in either form; `about` gives what follows of one ask. */
+export function readTerms(told) {
+  const secret = hex(told.secret ?? fs.readFileSync(told.key_file, 'utf8').trim());
+  const known = new Map();
+  const about = (ask) => {
+    const named = ask.toString('hex');
+    if (!known.has(named)) known.set(named, told.command ? ofProgram(told.command, named) : ofVectors(told, named));
+    if (known.size > KNOWN) known.delete(known.keys().next().value);
+    return known.get(named);
+  };
+  const needs = (ask) => told.study.needs?.[ask?.toString('hex')]?.toSorted() ?? [];
+  return { name: told.name, secret, study: studyOf(told.study), directions: told.directions, about, needs };
 }

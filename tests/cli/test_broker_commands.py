@@ -7,38 +7,40 @@ from pathlib import Path
 
 import pytest
 from command_runner import Run
+from kit_files import enrol, kit_of, server_key
 
+from codedfl.contract.names import SERVER_NAME
+from codedfl.errors import InvalidInput
 from codedfl.private_files import make_private_folder, sole_user
 
 pytestmark = pytest.mark.usefixtures("study")
 
 TABLE = "age,days\n" + "".join(f"{20 + row},{row % 7}.5\n" for row in range(40))
-BROKER = ("--broker", "mqtt://127.0.0.1:1")
 NAMES = ("clinic-0", "clinic-1", "clinic-2")
-ROSTER = ("--roster", "roster.toml")
-JOIN = ("site", "join", "study.toml", *BROKER, *ROSTER, "--name", "clinic-1")
-SERVE = ("server", "run", "study.toml", *BROKER, *ROSTER, "--state", "state")
+JOIN = ("site", "join", "clinic-1.kit")
+SERVE = ("server", "run", "codedfl-server.kit", "--state", "state")
 
 
 @pytest.fixture
 def study(run: Run) -> None:
     """Of three clinics, whose keys and server are in the study."""
     Path("mine.csv").write_text(TABLE)
-    Path("keys.txt").write_text("".join(run("site", "key", name, "--state", "state").stdout for name in NAMES))
-    assert run("roster", "new", "keys.txt").exit_code == 0
+    assert run("roster", "new", *enrol(*NAMES)).exit_code == 0
     drafted = run("study", "new", "mine.csv", "--target", "days", "--task", "regression", "--participants", "3")
     assert drafted.exit_code == 0
     lines = run("roster", "show", "roster.toml").stdout.splitlines()
     roster = next(line for line in lines if line.startswith("roster = "))
-    server = run("server", "key", "--state", "state").stdout.strip()
     text = Path("study.toml").read_text()
+    text = text.replace("held_out = 0.2", "held_out = 0.0")  # which rows are held out, a device draws
     text = re.sub("(?m)^# roster = .*", roster, text)
-    Path("study.toml").write_text(re.sub("(?m)^# server_key = .*", server, text))
+    Path("study.toml").write_text(re.sub("(?m)^# server_key = .*", server_key(), text))
+    for name in ("clinic-1", SERVER_NAME):
+        kit_of(name)
 
 
 def approve(run: Run, name: str = "clinic-1") -> None:
-    options = ("--name", name, "--table", "mine.csv", *ROSTER, "--who", "A. Lovelace", "--state", "state")
-    assert run("site", "approve", "study.toml", *options).exit_code == 0
+    options = ("--table", "mine.csv", "--who", "A. Lovelace", "--state", "state")
+    assert run("site", "approve", kit_of(name), *options).exit_code == 0
 
 
 def test_a_study_that_was_not_approved(run: Run):
@@ -59,32 +61,31 @@ def test_an_approved_study_only_lacks_its_broker(run: Run):
 
 
 def test_a_device_with_another_key_than_the_rosters(run: Run):
+    enrol("clinic-1", state="elsewhere")
     result = run(*JOIN, "--state", "elsewhere")
     assert result.exit_code == 2
     assert result.stderr.startswith("error: 'clinic-1' must be on the roster with this device's key ")
     assert result.stderr.endswith("codedfl roster renew names the new one\n")
 
 
-def test_a_roster_that_is_not_the_studys(run: Run):
-    Path("more.txt").write_text("".join(run("site", "key", f"new-{i}", "--state", "state").stdout for i in range(3)))
-    assert run("roster", "add", "roster.toml", "more.txt").exit_code == 0
-    for command in ((*JOIN, "--state", "state"), (*SERVE, "--out", "out")):
-        result = run(*command)
-        assert result.exit_code == 2
-        assert "the roster must be the one that the study names" in result.stderr
+def test_a_kit_whose_roster_is_not_the_studys(run: Run):
+    """As one that was put together by hand, with a fingerprint that fits."""
+    assert run("roster", "add", "roster.toml", *enrol("new-0", "new-1", "new-2")).exit_code == 0
+    with pytest.raises(InvalidInput, match=r"^the roster must be the one that the study names, "):
+        kit_of("clinic-1")
 
 
 def test_a_server_with_another_key_than_the_studys(run: Run):
-    result = run("server", "run", "study.toml", *BROKER, *ROSTER, "--state", "elsewhere", "--out", "out")
+    result = run(*SERVE[:3], "--state", "elsewhere", "--out", "out")
     assert result.exit_code == 2
     assert result.stderr.startswith("error: server_key of the study must be this server's, ")
 
 
-def test_a_state_folder_that_cannot_be_made(run: Run):
+def test_a_state_folder_that_is_none(run: Run):
     result = run(*JOIN, "--state", "mine.csv")
     message = (
-        "error: the disk must be writable and have room, got [Errno 17] File exists: 'mine.csv'; started again, it"
-        " continues where it was\n"
+        "error: the kit must be of a device that enrolled on this machine (none), got one of 'clinic-1': --state names"
+        " the folder\n"
     )
     assert (result.exit_code, result.stderr) == (2, message)
 

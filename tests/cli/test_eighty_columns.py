@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from command_runner import Run
+from kit_files import enrol, kit_of, server_key
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -37,29 +38,27 @@ def study(run: Run) -> None:
     Path("tables").mkdir()
     for name in ("a", "b", "c"):
         Path(f"tables/clinic-{name}.csv").write_text("\n".join(lines) + "\n")
-    keys = "".join(run("site", "key", f"clinic-{name}", "--state", "state").stdout for name in "abc")
-    Path("keys.txt").write_text(keys)
+    enrol(*(f"clinic-{name}" for name in "abc"))
 
 
 @pytest.mark.usefixtures("study")
 def test_every_screen_of_a_study():
-    texts = [at_a_terminal("roster", "new", "keys.txt"), at_a_terminal("roster", "show", "roster.toml")]
+    texts = [at_a_terminal("roster", "new", "requests"), at_a_terminal("roster", "show", "roster.toml")]
     roster = next(line for line in texts[0].splitlines() if line.startswith("roster = "))
-    texts.append(at_a_terminal("server", "key", "--state", "state"))
-    server = texts.pop().strip()  # one line to be copied
     at_a_terminal("study", "new", "tables/clinic-a.csv", "--target", "days", "--participants", "3")
     text = re.sub("(?m)^# roster = .*", roster, Path("study.toml").read_text())
-    text = re.sub("(?m)^# server_key = .*", server, text).replace("inference = false", "inference = true")
+    text = re.sub("(?m)^# server_key = .*", server_key(), text).replace("inference = false", "inference = true")
     Path("study.toml").write_text(text)
-    member = ("--name", "clinic-a", "--roster", "roster.toml", "--state", "state")
+    asked = ("--requests", "requests")
     texts += [
         at_a_terminal("study", "show", "study.toml", "--roster", "roster.toml"),
         at_a_terminal("study", "check", "study.toml", "tables/clinic-a.csv"),
         at_a_terminal(
             "site",
             "approve",
-            "study.toml",
-            *member,
+            kit_of("clinic-a"),
+            "--state",
+            "state",
             "--table",
             "tables/clinic-a.csv",
             "--who",
@@ -68,6 +67,8 @@ def test_every_screen_of_a_study():
         at_a_terminal("study", "rehearse", "study.toml", "--tables", "tables", "--roster", "roster.toml", "--out", "r"),
         at_a_terminal("site", "ledger", "clinic-a", "--state", "state"),
         at_a_terminal("lab", "privacy", "role-keys"),
+        at_a_terminal("site", "enrol", "clinic-a", "--state", "state"),
+        at_a_terminal("study", "kit", "study.toml", *asked, "--roster", "roster.toml", "--out", "kits"),
         at_a_terminal("study", "evaluate", "r/model.safetensors", "tables/clinic-a.csv", "--label", "days"),
     ]
     for text in texts:

@@ -43,10 +43,8 @@ def test_the_help_ends_with_an_example_that_the_command_takes(path: tuple[str, .
 # Options whose value is of one kind everywhere, with the kind that their placeholder says.
 KINDS = {
     "--target": {"COLUMN"},
-    "--device": {"NAME"},
     "--device-column": {"COLUMN"},
     "--policy": {"FILE"},
-    "--cert-key": {"FILE"},
     "--host": {"NAME"},
     "--listen": {"ADDRESS"},
     "--name": {"NAME"},
@@ -146,7 +144,7 @@ def test_settings_that_are_wrong(run: Run, given: str):
 
 COMPLETED = {
     "codedfl s": {"study", "site", "server"},
-    "codedfl site ": {"key", "encode", "approve", "withdraw", "check", "join", "ledger"},
+    "codedfl site ": {"enrol", "encode", "approve", "withdraw", "check", "join", "ledger"},
     "codedfl lab t": {"train"},
     "codedfl study check --j": {"--json"},
 }

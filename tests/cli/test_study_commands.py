@@ -9,12 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_runner import Run
+from kit_files import enrol, kit_of
 
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.formula import formula_objection
 from codedfl.contract.roster import load_roster
 from codedfl.contract.study_columns import NumberTarget
 from codedfl.contract.toml_file import load_study
+from codedfl.errors import InvalidInput
 
 pytestmark = pytest.mark.hospitals
 
@@ -39,9 +41,7 @@ def clinics(run: Run) -> Path:
 @pytest.fixture
 def contract(run: Run, clinics: Path) -> Path:
     """The study with its roster and the server's key; it holds no rows out, which a device's random key would draw."""
-    lines = [run("site", "key", f"clinic-{i}", "--state", "state").stdout for i in range(3)]
-    Path("keys.txt").write_text("".join(lines[1:]))
-    said = run("roster", "new", lines[0].strip(), "keys.txt").stdout
+    said = run("roster", "new", *enrol("clinic-0", "clinic-1", "clinic-2")).stdout
     digest = re.search('roster = "([0-9a-f]{64})"', said)[1]
     study = Path("study.toml")
     keys = f'roster = "{digest}"\nserver_key = "{"ab" * 32}"\n'
@@ -51,10 +51,8 @@ def contract(run: Run, clinics: Path) -> Path:
 
 
 def approve(run: Run, table: object, *more: object) -> tuple[int, str, str]:
-    result = run(
-        *("site", "approve", "study.toml", "--name", "clinic-1", "--roster", "roster.toml", "--who", "Ada"),
-        *("--state", "state", "--table", table, *more),
-    )
+    given = ("--who", "Ada", "--state", "state", "--table", table, *more)
+    result = run("site", "approve", kit_of("clinic-1"), *given)
     return result.exit_code, result.stdout, result.stderr
 
 
@@ -104,10 +102,9 @@ def test_what_an_approval_refuses(run: Run, contract: Path, clinics: Path):
     assert approve(run, clinics / "clinic-1.csv", "--policy", "policy.toml")[2] == (
         "error: the server must not learn the whole total of X'X by this device's policy (allow-gram), got all of it\n"
     )
-    run("roster", "renew", "roster.toml", f"clinic-1={'cd' * 32}", "--out", "other.toml")
-    assert approve(run, clinics / "clinic-1.csv", "--roster", "other.toml")[2].startswith(
-        "error: the roster must be the one that the study names, "
-    )
+    run("roster", "renew", "roster.toml", *enrol("clinic-1", state="elsewhere"), "--out", "other.toml")
+    with pytest.raises(InvalidInput, match=r"^the roster must be the one that the study names, "):
+        kit_of("clinic-1", roster="other.toml")
     (clinics / "bad.csv").write_text("patient_id;age;sex;crp;days\n1;50;x;1;2\n")
     assert approve(run, clinics / "bad.csv")[2] == (
         "error: column 'sex' of bad.csv must hold its levels only, got 'x' (1 such rows): add the level, or say which"
@@ -215,8 +212,7 @@ def test_a_folder_of_ugly_tables_is_looked_at_as_a_whole(run: Run, clinics: Path
     rehearsed = run("study", "rehearse", "codes.toml", "--tables", clinics)
     assert "note: without rows, so they only help: empty\n" in rehearsed.stderr
     assert "empty would refuse" not in rehearsed.stderr and "4 of 4 in 1 pod" in rehearsed.stdout
-    Path("keys.txt").write_text("".join(run("site", "key", path.stem).stdout for path in sorted(clinics.iterdir())))
-    assert run("roster", "new", "keys.txt").exit_code == 0
+    assert run("roster", "new", *enrol(*(path.stem for path in sorted(clinics.iterdir())))).exit_code == 0
     owners = run("study", "rehearse", "codes.toml", "--tables", clinics, "--roster", "roster.toml")
     assert f"empty would refuse: {NO_ROWS}\n" in owners.stderr
     drafted = run("study", "new", clinics, "--target", "days", "--out", "all.toml", "--drop", "age", "--drop", "sex")
@@ -240,7 +236,7 @@ def test_a_drafted_name_is_one_that_brokers_take(run: Run, tmp_path: Path):
         file.write_text(spaced)
         for refusing in (
             ("study", "check", file, table),
-            ("site", "approve", file, "--name", "a", "--roster", "r.toml", "--who", "x"),
+            ("study", "kit", file, "--requests", tmp_path, "--out", tmp_path / "kits"),
         ):
             assert "name of the study must be printable, without spaces" in run(*refusing).stderr
 
@@ -295,7 +291,7 @@ def test_a_study_is_shown_before_anybody_has_rows(run: Run, contract: Path):
 
 
 def test_rosters_grow_by_pods_and_show_their_digest(run: Run, contract: Path):
-    newcomers = [f"new-{i}={bytes([50 + i] * 32).hex()}" for i in range(3)]
+    newcomers = enrol("new-0", "new-1", "new-2")
     assert run("roster", "add", "roster.toml", *newcomers[:2]).stderr == (
         "error: owners must be at least colluders + 2 (3), got 2\n"
     )
@@ -316,9 +312,8 @@ def test_rosters_grow_by_pods_and_show_their_digest(run: Run, contract: Path):
         ),
         (("study", "show", "none.toml"), "the study file must exist, got 'none.toml'"),
         (("roster", "show", "none.toml"), "the roster must be a readable file, got 'none.toml'"),
-        (("roster", "new", "clinic-1"), "a device must be NAME=KEY or a file of such lines, got 'clinic-1'"),
-        (("roster", "new", "a=b"), "key of 'a' must be a public key of 32 bytes in hex, got 'b'"),
-        (("roster", "new", *[f"a={'ab' * 32}"] * 2), "each device must be given once, got 'a' twice"),
+        (("roster", "new", "clinic-1"), "the request must be a readable file, got 'clinic-1'"),
+        (("roster", "renew", "roster.toml", "none"), "the request must be a readable file, got 'none'"),
         (
             ("site", "ledger", "a/b"),
             "the device's name must be printable, without spaces, / \\ + # and a dot in front, got 'a/b': write 'a-b'",

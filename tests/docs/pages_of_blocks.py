@@ -9,6 +9,8 @@ have, or is run by another test, and its commands must be ones that the command 
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,3 +74,23 @@ def blocks(page: str) -> list[Block]:
 
 
 PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """The arguments of every ``codedfl`` in a shell block."""
+    without_comments = re.sub(r"(?m)(^|\s)#.*$", "", text.replace("\\\n", " "))
+    ends = ";<>|&()\n"
+    words = shlex.shlex(without_comments, posix=True, punctuation_chars=ends)
+    words.whitespace_split, words.whitespace = True, " \t"
+    arguments: list[str] | None = None
+    before = "\n"
+    for word in [*words, "\n"]:
+        begins, before = before == "do" or set(before) <= set(ends), word
+        if set(word) <= set(ends):
+            if arguments is not None:
+                yield arguments
+            arguments = None
+        elif arguments is not None:
+            arguments.append(word)
+        elif (begins and word == "codedfl") or word.endswith("/bin/codedfl"):
+            arguments = []

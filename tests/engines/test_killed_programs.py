@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -29,7 +28,7 @@ DEVICES = 4
 
 @pytest.fixture(params=[SMALL, MOSQUITTO])
 def program(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == MOSQUITTO and BrokerFolder.create(tmp_path / "probe", ["h"], []).program() != MOSQUITTO:
+    if request.param == MOSQUITTO and BrokerFolder.create(tmp_path / "probe", ["h"]).program() != MOSQUITTO:
         pytest.skip("mosquitto is not installed")
     return str(request.param)
 
@@ -213,20 +212,21 @@ def test_a_device_whose_clock_is_wrong_changes_nothing(tmp_path: Path, program: 
     survives(tmp_path, program, delays=wrong, epochs=4, features=60)
 
 
-def test_a_stranger_with_anothers_certificate_ends_with_one_line(tmp_path: Path, program: str):
-    """device-1's certificate does not let anybody in as device-0, at either broker; the run is not disturbed."""
+def test_a_stranger_with_anothers_kit_ends_with_one_line(tmp_path: Path, program: str):
+    """device-1's certificate does not let anybody in as device-0; the run is not disturbed."""
     lines: list[str] = []
 
     def trouble(fleet: LocalFleet) -> None:
         fleet.wait_for_epoch(2)
-        command = fleet.device_command(0, party="device-1")
-        stranger = tmp_path / "stranger"
-        shutil.copytree(fleet.made.state("device-0"), stranger)  # the device's own is in use
-        command[command.index("--state") + 1] = str(stranger)
+        command = fleet.device_command(0)
+        text = fleet.made.kit_file("device-0").read_text()
+        own, others = (fleet.address(f"device-{i}").certificate.read_text() for i in range(2))
+        stolen = tmp_path / "stolen.kit"
+        stolen.write_text(text.replace(own, others))
+        command[command.index(str(fleet.made.kit_file("device-0")))] = str(stolen)
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 2
         lines.extend(line for line in done.stderr.splitlines() if line.startswith("error: "))
 
     survives(tmp_path, program, trouble, epochs=30, solver="gd")
-    (line,) = lines
-    assert "must let this party" in line
+    assert lines == ["error: the certificate of the kit must name 'device-0', got 'device-1'"]

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from codedfl.contract.names import SERVER_NAME
 from codedfl.engines.in_process import InProcess
 from codedfl.engines.mqtt_device import Answer, MqttDevice, serve
 from codedfl.engines.mqtt_server import MqttEngine
-from codedfl.mqtt.broker_folder import SERVER_NAME
 from codedfl.mqtt.link import BrokerLink
 from codedfl.sum.device import Device
 from codedfl.sum.layout import Layout

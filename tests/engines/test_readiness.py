@@ -16,14 +16,15 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from approved_studies import Federation, federation, tables
-from codedfl.cli import join as join_command
 from codedfl.cli.app import app
 from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.kit import Kit
+from codedfl.contract.names import SERVER_NAME
 from codedfl.contract.study import Study
+from codedfl.device.joining import _Housekeeping
 from codedfl.device.readiness import readiness
 from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
-from codedfl.mqtt.broker_folder import SERVER_NAME
 from codedfl.mqtt.link import BrokerLink, Connected, Will
 from codedfl.mqtt.presence import HERE
 from running_broker import HOST, RunningBroker
@@ -77,7 +78,7 @@ def test_what_is_wrong_is_said_with_what_helps(made: Federation, broker: Running
     texts = [text for ready, text in points.values() if not ready]
     digest = other.digest().hex()[:16]
     assert texts[:3] == [
-        "the certificate must name 'clinic-0', got 'clinic-1': codedfl broker add makes one",
+        "the certificate must name 'clinic-0', got 'clinic-1': codedfl site enrol requests one",
         f"the study 'stays' must be approved on this device, got no approval of {digest}: codedfl site approve records"
         " one",
         f"the rows approved for the study {digest} must be frozen on this device, got none: codedfl site approve"
@@ -93,7 +94,7 @@ def test_a_certificate_that_ends_soon_and_a_disk_that_cannot_be_written(
     monkeypatch.setattr(BrokerAddress, "named", lambda _: (NAME, datetime.now(UTC) + timedelta(days=9, hours=1)))
     assert found(made, address)["certificate"] == (
         False,
-        "the certificate must be valid for 30 more days, got 9: codedfl broker renew makes another",
+        "the certificate must be valid for 30 more days, got 9: codedfl site enrol requests another",
     )
 
     def read_only(*_: object, **__: object) -> NoReturn:
@@ -116,22 +117,40 @@ def test_newer_rows_a_lost_key_and_a_clock_that_went_back(made: Federation, monk
         ledger.approvals[0] = replace(ledger.approvals[0], when="2999-01-01T00:00:00+00:00")
         ledger.approvals.append(replace(ledger.approvals[0], digest=bytes(32), name="other"))
     points = {one.what: one for one in readiness(made.study, nowhere, made.membership(NAME))}
-    assert points["study"].found.endswith("got none: codedfl site key")
+    assert points["study"].found.endswith("got none: codedfl site enrol")
     assert points["clock"].found.startswith(
         "the clock must be later than the ledger's last entry, 2999-01-01 00:00, got "
     )
     assert not (made.folder / NAME / "device.key").exists()  # looking makes none
 
 
-def check(made: Federation, study: Study, monkeypatch: pytest.MonkeyPatch, *more: str) -> Result:
-    monkeypatch.setattr(join_command, "load_study", lambda _: study)
-    command = ["site", "check", "study.toml", "--broker", "mqtt://127.0.0.1:1", "--roster", str(made.roster_file)]
-    command += ["--name", NAME, "--state", str(made.folder), *more]
+def test_a_device_that_joins_an_older_edition_alone_says_so(made: Federation, caplog: pytest.LogCaptureFixture):
+    """Its run may still be going on, so it is no refusal."""
+    nowhere, newer = BrokerAddress.parse("mqtt://127.0.0.1:1"), replace(made.study, edition=2)
+    made.approve(NAME, newer)
+    for joined in ((made.study, newer), (made.study,)):
+        devices = {study: made.membership(NAME).device(study) for study in joined}
+        caplog.clear()
+        _Housekeeping(devices, nowhere, made.membership(NAME), True)._say_older()
+        assert len(caplog.messages) == (len(joined) == 1)
+    assert caplog.messages == [
+        "the kit must be of the newest edition of 'stays' that was approved here, 2, got 1: join with the kit of"
+        " edition 2, or with both"
+    ]
+
+
+def check(made: Federation, monkeypatch: pytest.MonkeyPatch, *more: str) -> Result:
+    class OfStudy(Kit):
+        study = made.study
+
+    kit = OfStudy(NAME, "", made.roster, "mqtt://127.0.0.1:1")
+    monkeypatch.setattr("codedfl.contract.kit.load_kit", lambda _: kit)
+    command = ["site", "check", "a.kit", "--state", str(made.folder), *more]
     return CliRunner(env={"COLUMNS": "80"}).invoke(app, command, catch_exceptions=False)
 
 
 def test_it_is_one_screen_and_a_code(made: Federation, monkeypatch: pytest.MonkeyPatch):
-    result = check(made, made.study, monkeypatch)
+    result = check(made, monkeypatch)
     lines = result.stdout.splitlines()
     assert result.exit_code == 1
     assert max(map(len, lines)) <= 80 and len(lines) < 24

@@ -19,13 +19,17 @@ import pytest
 from mutation import INPUTS, damaged, damaged_list, fuzz
 
 from codedfl.analyses.driving import read_total
+from codedfl.contract.enrolment import Enrolment, load_enrolment
 from codedfl.contract.formula import expand
+from codedfl.contract.kit import Kit, load_kit
 from codedfl.contract.ledger import Ledger
 from codedfl.contract.policy import load_policy
-from codedfl.contract.roster import load_roster
+from codedfl.contract.roster import Roster, load_roster
 from codedfl.contract.snapshot import RowTags, Snapshot
 from codedfl.contract.toml_file import load_study, parse_study
+from codedfl.crypto.authority import Requested
 from codedfl.crypto.key_files import load_identity
+from codedfl.crypto.sealed import Identity
 from codedfl.data.columns import Columns
 from codedfl.data.model import TrainedModel
 from codedfl.data.tables import read_file
@@ -219,6 +223,17 @@ def test_key_files(tmp_path: Path):
 
 def test_rosters(tmp_path: Path):
     fuzz_file(load_roster, [ROSTER], tmp_path / "roster.toml")
+
+
+def test_requests_and_kits(tmp_path: Path):
+    keys = {name: Identity(name.encode() * 32) for name in "abc"}
+    roster = Roster.draft({name: one.public for name, one in keys.items()}, 1)
+    said = STUDY + f'roster = "{roster.digest().hex()}"\nserver_key = "{"ab" * 32}"\n'.encode()
+    request, kit = tmp_path / "a.request", tmp_path / "a.kit"
+    Enrolment.signed("a", keys["a"], Requested.created("a").request.decode()).save(request)
+    Kit("a", said.decode().replace("least_participants = 4", "least_participants = 3"), roster, "mqtts://h").save(kit)
+    fuzz_file(load_enrolment, [request.read_bytes()], request)
+    fuzz_file(load_kit, [kit.read_bytes()], kit)
 
 
 # -- what a hundred thousand inputs have found

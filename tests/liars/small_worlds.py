@@ -112,7 +112,7 @@ class World:
         if choice.fixed or choice.groups_differ:
             n_groups = 2
         sizes = [z + 2 + rng.choice([0, 0, 1]) * (not choice.complete) for _ in range(n_groups)]
-        names = [f"{rng.randrange(10**6):06}" for _ in range(sum(sizes))]
+        names = [f"{number:06}" for number in rng.sample(range(10**6), sum(sizes))]
         self.groups = [[names.pop() for _ in range(size)] for size in sizes]
         key_only = [f"key-only-{i}" for i in range(rng.choice([0, 0, 1]))]
         self.terms = [self._terms(study, key_only) for study in range(1 if choice.complete else rng.choice([1, 2]))]

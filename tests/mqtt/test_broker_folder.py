@@ -3,41 +3,83 @@
 from __future__ import annotations
 
 import re
-import ssl
 import stat
 from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
+from codedfl.contract.names import SERVER_NAME
+from codedfl.crypto.authority import Requested
 from codedfl.errors import InvalidInput
-from codedfl.mqtt.broker_folder import SERVER_NAME, BrokerFolder, may_publish, may_read
+from codedfl.mqtt.broker_folder import BrokerFolder, may_publish, may_read
+from codedfl_lab.training.local_party import local_party
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> BrokerFolder:
-    return BrokerFolder.create(tmp_path / "broker", ["127.0.0.1", "fl.example.org"], ["device-0", "device-1"], 18883)
+    return BrokerFolder.create(tmp_path / "broker", ["127.0.0.1", "fl.example.org"], 18883)
 
 
-def common_name(path: Path) -> str:
-    subject = x509.load_pem_x509_certificate(path.read_bytes()).subject
-    return str(subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)[0].value)
+def requested(name: str) -> str:
+    return Requested.created(name).request.decode()
 
 
-def test_every_party_has_a_certificate_with_its_name(folder: BrokerFolder):
-    for name in ("device-0", "device-1", SERVER_NAME):
-        party = folder.party(name)
-        assert common_name(party.certificate) == name
-        context = ssl.create_default_context(cafile=party.authority)
-        context.load_cert_chain(party.certificate, party.key)  # they belong together
-    assert BrokerFolder(folder.path).port == 18883
+def test_a_party_is_admitted_by_the_request_for_its_key(folder: BrokerFolder, tmp_path: Path):
+    for name in ("device-0", SERVER_NAME):
+        party = local_party(folder, name, tmp_path / name)
+        assert party.named()[0] == name
+        party.context()  # certificate and key belong together
+    assert BrokerFolder(folder.path).url == "mqtts://127.0.0.1:18883"
 
 
-def test_keys_are_closed_to_other_users(folder: BrokerFolder):
+def test_it_has_no_private_key_but_its_own(folder: BrokerFolder):
+    folder.admit("device-0", requested("device-0"))
     assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
-    keys = list(folder.path.rglob("*.key"))
-    assert len(keys) == 5
-    assert {stat.S_IMODE(path.stat().st_mode) for path in keys} == {0o600}
+    secret = [path for path in folder.path.rglob("*") if path.is_file() and b"PRIVATE KEY" in path.read_bytes()]
+    assert sorted(path.name for path in secret) == ["broker.key", "ca.key"]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in secret} == {0o600}
+
+
+def test_the_same_request_has_the_same_certificate_while_half_of_its_time_is_left(
+    folder: BrokerFolder, monkeypatch: pytest.MonkeyPatch
+):
+    request = requested("device-0")
+    first = folder.admit("device-0", request)
+    assert folder.admit("device-0", request) == first
+    other = folder.admit("device-0", requested("device-0"))
+    assert len({first, other, folder.admit("device-0", request)}) == 3
+    with monkeypatch.context() as patch:
+        patch.setattr("codedfl.mqtt.broker_folder.DAYS", 800)
+        assert folder.admit("device-0", request) != first
+
+
+@pytest.mark.parametrize(
+    ("name", "request_of", "message"),
+    [
+        ("device-0", "device-1", "the certificate request must be for 'device-0', got one for 'device-1'"),
+        ("../up", "up", "a party's name must be printable, without spaces, / \\ + # and a dot in front, got '../up'"),
+        ("device-0", "", "the certificate request of 'device-0' must be PKCS#10 as PEM, got something else"),
+    ],
+)
+def test_a_request_that_does_not_fit_is_refused(folder: BrokerFolder, name: str, request_of: str, message: str):
+    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}"):
+        folder.admit(name, requested(request_of) if request_of else "junk")
+    assert not list((folder.path / "parties").iterdir())
+
+
+def test_a_request_must_be_signed_by_the_key_that_it_is_for(folder: BrokerFolder):
+    """Or somebody could have another's public key certified in his own name."""
+    key = ec.generate_private_key(ec.SECP384R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "device-0")])
+    other = x509.CertificateSigningRequestBuilder(subject).sign(key, hashes.SHA256())
+    good = x509.load_pem_x509_csr(requested("device-0").encode()).public_bytes(serialization.Encoding.DER)
+    spoiled = x509.load_der_x509_csr(good[:-1] + bytes([good[-1] ^ 1]))
+    for one in (other, spoiled):
+        with pytest.raises(InvalidInput, match=r"must be signed by its own key on secp256r1, got another signature or"):
+            folder.admit("device-0", one.public_bytes(serialization.Encoding.PEM).decode())
 
 
 def test_the_configuration_of_mosquitto_says_who_and_how_much(folder: BrokerFolder):
@@ -88,34 +130,31 @@ def test_who_may_do_what(name: str, topic: str, publish: bool, read: bool):
     assert (may_publish(name, topic), may_read(name, topic)) == (publish, read)
 
 
-def test_a_revoked_certificate_is_on_the_list_and_can_be_replaced(folder: BrokerFolder):
-    lost = x509.load_pem_x509_certificate(folder.party("device-1").certificate.read_bytes())
+def test_a_revoked_certificate_is_on_the_list_and_its_key_is_not_let_in_again(folder: BrokerFolder):
+    requests = [requested("device-1") for _ in range(2)]
+    lost = [x509.load_pem_x509_certificate(folder.admit("device-1", one).encode()).serial_number for one in requests]
     folder.revoke("device-1")
     listed = x509.load_pem_x509_crl((folder.path / "revoked.pem").read_bytes())
-    assert [entry.serial_number for entry in listed] == [lost.serial_number]
+    assert {entry.serial_number for entry in listed} == set(lost)
     with pytest.raises(InvalidInput, match=r"^the party must be one that has a certificate here, got 'device-1'$"):
-        folder.party("device-1")
-    fresh = x509.load_pem_x509_certificate(folder.add("device-1").certificate.read_bytes())
-    assert fresh.serial_number != lost.serial_number
-    folder.revoke("device-1")
-    listed = x509.load_pem_x509_crl((folder.path / "revoked.pem").read_bytes())
-    assert {entry.serial_number for entry in listed} == {lost.serial_number, fresh.serial_number}
+        folder.revoke("device-1")
+    for one in requests:
+        with pytest.raises(
+            InvalidInput, match=r"^the request of 'device-1' must be for a key that was not revoked, got"
+        ):
+            folder.admit("device-1", one)
+    fresh = x509.load_pem_x509_certificate(folder.admit("device-1", requested("device-1")).encode())
+    assert fresh.serial_number not in lost
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([], ["a"], 1883), "hosts must name at least one name or address of the broker, got none"),
-        ((["h"], ["a"], 0), "port must be between 1 and 65535, got 0"),
-        ((["h"], ["a", "a"], 1883), "devices must be named once each, got a, a"),
-        ((["h"], [SERVER_NAME], 1883), f"a device's name must not be that of the server, got {SERVER_NAME!r}"),
-        (
-            (["h"], ["a/b"], 1883),
-            "a device's name must be printable, without spaces, / \\ + # and a dot in front, got 'a/b': write 'a-b'",
-        ),
+        (([], 1883), "hosts must name at least one name or address of the broker, got none"),
+        ((["h"], 0), "port must be between 1 and 65535, got 0"),
     ],
 )
-def test_bad_arguments_leave_no_folder(tmp_path: Path, arguments: tuple[list[str], list[str], int], message: str):
+def test_bad_arguments_leave_no_folder(tmp_path: Path, arguments: tuple[list[str], int], message: str):
     with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
         BrokerFolder.create(tmp_path / "broker", *arguments)
     assert not (tmp_path / "broker").exists()
@@ -124,10 +163,7 @@ def test_bad_arguments_leave_no_folder(tmp_path: Path, arguments: tuple[list[str
 def test_a_folder_in_use_is_not_overwritten(folder: BrokerFolder):
     message = f"the broker's folder must be new or empty, got {str(folder.path)!r}"
     with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
-        BrokerFolder.create(folder.path, ["localhost"], [])
-    message = "a device with a certificate must be revoked before it gets another, got 'device-0'"
-    with pytest.raises(InvalidInput, match=f"^{re.escape(message)}$"):
-        folder.add("device-0")
+        BrokerFolder.create(folder.path, ["localhost"])
 
 
 def test_another_folder_is_refused(tmp_path: Path):

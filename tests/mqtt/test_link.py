@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from codedfl.contract.names import SERVER_NAME
 from codedfl.errors import InvalidInput
 from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
-from codedfl.mqtt.broker_folder import SERVER_NAME, BrokerFolder
+from codedfl.mqtt.broker_folder import BrokerFolder
 from codedfl.mqtt.link import MOST_WAITING, BrokerFailed, BrokerLink, Connected, Disconnected, Event, Received, Will
+from codedfl_lab.training.local_party import local_party
 from running_broker import HOST, RunningBroker
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # connections cut on purpose
@@ -133,6 +135,11 @@ def test_a_broker_that_restarts_is_found_again(broker: RunningBroker, opened: Ca
 # -- one line for what is wrong
 
 
+def stranger(tmp_path: Path) -> BrokerAddress:
+    """A party of another broker."""
+    return local_party(BrokerFolder.create(tmp_path / "other", [HOST]), "device-0", tmp_path / "strange")
+
+
 def test_no_broker(broker: RunningBroker):
     with socket.socket() as free:
         free.bind((HOST, 0))
@@ -145,11 +152,11 @@ def test_no_broker(broker: RunningBroker):
 
 
 def test_a_broker_whose_certificate_another_authority_signed(broker: RunningBroker, tmp_path: Path):
-    other = BrokerFolder.create(tmp_path / "other", [HOST], ["device-0"]).party("device-0")
+    other = stranger(tmp_path)
     address = BrokerAddress(HOST, broker.port, True, other.authority, other.certificate, other.key)
     message = (
-        rf"^the certificate of the broker at mqtts://{HOST}:\d+ must be signed by --ca, be valid today and carry that"
-        " name, got self-signed certificate in certificate chain$"
+        rf"^the certificate of the broker at mqtts://{HOST}:\d+ must be signed by the kit's authority, be valid today"
+        " and carry that name, got self-signed certificate in certificate chain$"
     )
     with pytest.raises(BrokerFailed, match=message):
         BrokerLink(address, "device-0", Will("x")).open()
@@ -162,7 +169,7 @@ LET_IN = (
 
 
 def test_a_stranger_with_a_certificate_of_another_authority(broker: RunningBroker, tmp_path: Path):
-    other = BrokerFolder.create(tmp_path / "other", [HOST], ["device-0"]).party("device-0")
+    other = stranger(tmp_path)
     address = BrokerAddress(HOST, broker.port, True, broker.address("device-0").authority, other.certificate, other.key)
     with pytest.raises(BrokerFailed, match=f"^{re.escape(LET_IN.format(address))}$"):
         BrokerLink(address, "device-0", Will("x")).open()
@@ -185,10 +192,7 @@ def test_a_stranger_without_a_certificate(broker: RunningBroker):
 
 def test_a_revoked_certificate(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     with RunningBroker(tmp_path / "b", ["device-0", "device-1"]) as running:
-        lost = running.folder.party("device-1")
-        for end in ("pem", "key"):
-            (tmp_path / f"lost.{end}").write_bytes(lost.key.with_suffix(f".{end}").read_bytes())
-        address = BrokerAddress(HOST, running.port, True, lost.authority, tmp_path / "lost.pem", tmp_path / "lost.key")
+        address = running.address("device-1")
         early = BrokerLink(address, "device-1", Will(topics.presence(STUDY, "device-1")))
         early.open()
         running.folder.revoke("device-1")
@@ -209,7 +213,7 @@ def test_a_broker_that_comes_back_as_another_is_told(tmp_path: Path, caplog: pyt
         address = running.address("device-0")
         link = BrokerLink(address, "device-0", Will(topics.presence(STUDY, "device-0")))
         link.open()
-        other = BrokerFolder.create(tmp_path / "other", [HOST], ["device-0"]).party("device-0")
+        other = stranger(tmp_path)
         link._client._ssl_context = BrokerAddress(HOST, running.port, True, other.authority).context()
         running.stop()
         running.start()
@@ -283,7 +287,7 @@ def test_ports_by_default():
 
 
 def test_certificates_that_do_not_go_together_are_refused(broker: RunningBroker, tmp_path: Path):
-    zero, one = broker.folder.party("device-0"), broker.folder.party("device-1")
+    zero, one = broker.address("device-0"), broker.address("device-1")
     with pytest.raises(InvalidInput, match=r"^a certificate must come with its key .*, got one of them$"):
         BrokerAddress.parse("mqtts://h", zero.authority, zero.certificate)
     with pytest.raises(InvalidInput, match=r"^certificates must go with mqtts://, got 'mqtt://h'$"):

@@ -22,9 +22,9 @@ from codedfl.crypto import authority
 from codedfl.errors import InvalidInput
 from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
-from codedfl.mqtt.broker_folder import MOSQUITTO, SMALL, BrokerFolder, Party
+from codedfl.mqtt.broker_folder import MOSQUITTO, SMALL, BrokerFolder
 from codedfl.mqtt.link import BrokerFailed, BrokerLink, Connected, Will
-from running_broker import HOST, RunningBroker
+from running_broker import HOST, Parties, RunningBroker
 from wording import exactly
 
 pytestmark = [
@@ -40,7 +40,8 @@ class Mosquitto:
         with socket.socket() as free:
             free.bind((HOST, 0))
             self.port = free.getsockname()[1]
-        self.folder = BrokerFolder.create(path, [HOST], devices, self.port, HOST)
+        self.folder = BrokerFolder.create(path, [HOST], self.port, HOST)
+        self.parties = Parties(self.folder, path.with_name("parties"), devices)
 
     def __enter__(self) -> Mosquitto:
         self.start()
@@ -69,7 +70,10 @@ class Mosquitto:
         self.stop()
 
     def address(self, party: str) -> BrokerAddress:
-        return RunningBroker.address(self, party)  # type: ignore[arg-type]  # it has what that needs
+        return self.parties.address(party, self.port)
+
+    def renew(self, party: str) -> None:
+        self.parties.renew(party)
 
 
 @pytest.fixture(params=[SMALL, MOSQUITTO])
@@ -87,20 +91,12 @@ def opened(address: BrokerAddress, device: str = "device-0") -> BrokerLink:
     return link
 
 
-def copied(party: Party, folder: Path) -> tuple[Path, Path]:
-    folder.mkdir()
-    made = (folder / "my.pem", folder / "my.key")
-    for path, source in zip(made, (party.certificate, party.key), strict=True):
-        path.write_bytes(source.read_bytes())
-    return made
-
-
 def issued(broker: Any, monkeypatch: pytest.MonkeyPatch, days: int, begins: timedelta) -> None:
     """A certificate for device-0 whose time begins then, by everybody's clock."""
     with monkeypatch.context() as patch:
         patch.setattr(authority, "_SLACK", -begins)
         patch.setattr("codedfl.mqtt.broker_folder.DAYS", days)
-        broker.folder.renew("device-0")
+        broker.renew("device-0")
 
 
 def unchecked(address: BrokerAddress, monkeypatch: pytest.MonkeyPatch) -> BrokerAddress:
@@ -121,7 +117,7 @@ def test_a_certificate_that_is_not_valid_now(
     address = broker.address("device-0")
     message = (
         r"^the certificate must be valid now, [-\d]+ [:\d]+ by this clock, got one from [-\d]+ [:\d]+ to [-\d]+ [:\d]+:"
-        " set the clock, or have codedfl broker renew make another$"
+        r" set the clock, or request another \(codedfl site enrol\)$"
     )
     with pytest.raises(InvalidInput, match=message):
         opened(address)
@@ -142,8 +138,8 @@ def test_the_brokers_own_certificate_expires_and_is_renewed(broker: Any, monkeyp
     broker.stop()
     broker.start()
     message = (
-        f"the certificate of the broker at {broker.address('device-0')} must be signed by --ca, be valid today and"
-        " carry that name, got certificate has expired"
+        f"the certificate of the broker at {broker.address('device-0')} must be signed by the kit's authority, be valid"
+        " today and carry that name, got certificate has expired"
     )
     with pytest.raises(BrokerFailed, match=exactly(message)):
         opened(broker.address("device-0"))
@@ -153,23 +149,24 @@ def test_the_brokers_own_certificate_expires_and_is_renewed(broker: Any, monkeyp
     opened(broker.address("device-0")).close()
 
 
-def test_a_certificate_is_renewed_in_mid_study_and_the_former_revoked(broker: Any, tmp_path: Path):
+def test_a_certificate_is_renewed_in_mid_study_and_the_former_revoked(broker: Any):
     """Nobody has to hurry: both let the device in, until it is revoked with all that it followed."""
-    former = copied(broker.folder.party("device-0"), tmp_path / "mine")
-    first = opened(BrokerAddress(HOST, broker.port, True, broker.folder.party("device-0").authority, *former))
-    broker.folder.renew("device-0")
+    former = broker.address("device-0")
+    first = opened(former)
+    broker.renew("device-0")
     second = opened(broker.address("device-0"))
     assert not first.events(0.5)  # it is still connected
     for link in (first, second):
         link.close()
-    both = [former, copied(broker.folder.party("device-0"), tmp_path / "new")]
     broker.folder.revoke("device-0")
     broker.stop()
     broker.start()
-    for pair in both:
+    for address in (former, broker.address("device-0")):
         with pytest.raises(BrokerFailed, match=r"and not revoked\?$"):
-            opened(BrokerAddress(HOST, broker.port, True, broker.address("device-1").authority, *pair))
+            opened(address)
     opened(broker.address("device-1"), "device-1").close()
+    broker.renew("device-0")
+    opened(broker.address("device-0")).close()
 
 
 def test_the_small_broker_says_whom_it_does_not_let_in(

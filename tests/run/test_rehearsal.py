@@ -19,8 +19,10 @@ from codedfl.contract.draft import draft_of_table, drafted_grid, study_text
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import parse_study
 from codedfl.data.tables import RawTable, as_raw_table, no_tables
+from codedfl.device.study_sums import StudySums
 from codedfl.errors import InvalidInput, NotEnoughDevices
 from codedfl.run.rehearsal import Rehearsed, dealt_out, made_up_roster, read_folder, rehearse
+from codedfl.statistics.statistic import Ask
 from rehearsals import parts_of, rehearsed, snapshots_of
 from totals import conducted
 from wording import exactly
@@ -42,6 +44,24 @@ def test_the_findings_are_those_of_plain_integers(kind: str):
     # Theta has the digest of another study, that with the made-up roster, in its provenance alone.
     same_findings(done.findings, expected)
     assert done.seconds > 0 and done.epochs == len(study.statistics)
+
+
+@pytest.mark.parametrize(("bits", "most_different"), [(32, 0.02), (48, 1e-4)])
+def test_a_study_chooses_how_wide_its_numbers_are(bits: int, most_different: float):
+    """32 bits, those of the headline's figures, too: coarser grids, and on them a model that is less exact."""
+    wide, narrow = (replace(studies()["rbf"], number_bits=chosen) for chosen in (64, bits))
+    sums = StudySums(narrow, made_up_roster(narrow, tables()))
+    assert sums.layout(Ask("products").encode()).bits == bits
+    expected, found = (rehearsed(study, tables()).findings for study in (wide, narrow))
+    assert np.abs(expected.model.theta).max() > 1
+    assert 0 < np.abs(found.model.theta - expected.model.theta).max() < most_different
+
+
+def test_a_study_chooses_how_many_spare_replies_must_agree():
+    """Each waits for one holder more of a role; the model is the same."""
+    first, spare = (rehearsed(replace(studies()["rbf"], spare_replies=count), tables()) for count in (0, 1))
+    same_findings(spare.findings, first.findings)
+    assert spare.seconds > first.seconds
 
 
 @pytest.mark.parametrize("kind", ["linear", "rbf", "noise"])

@@ -29,6 +29,14 @@ def whole(texts: list[str]) -> np.ndarray[Any, Any]:
     return np.array([int(one) for one in texts], dtype=object)
 
 
+def fields_of(layout: dict[str, Any]) -> dict[str, Any]:
+    return {**layout, "limit": int(layout["limit"]), "room": int(layout["room"])}
+
+
+def layout_of(told: dict[str, Any]) -> Layout:
+    return Layout(**fields_of(told))
+
+
 class Contract:
     """What a case says of a device's study and rows."""
 
@@ -37,7 +45,7 @@ class Contract:
         group_of = {name: int(number) for number, names in study["group"].items() for name in names}
         roster = (Participant(name, bytes.fromhex(key), group_of.get(name)) for name, key in study["key"].items())
         digest, server = (bytes.fromhex(study[name]) for name in ("digest", "server"))
-        self._layouts = {ask: Layout(**one) for ask, one in study["layout"].items()}
+        self._layouts = {ask: layout_of(one) for ask, one in study["layout"].items()}
         self._rows, self._fixed, self._needs = case["rows"], study["fixed"], study["needs"]
         self.terms = Terms(digest, server, tuple(roster), study["colluders"], study["least_owners"], study["holders"])
 
@@ -78,7 +86,7 @@ def package_device(case: Case, clock: Clock) -> Device:
 def spec_device(case: Case, clock: Clock) -> of_spec.Device:
     """From the file too: it holds all that the specification needs."""
     given, roots = case["study"], iter(case["roots"])
-    layouts = {bytes.fromhex(ask): numbers.Layout(**one) for ask, one in given["layout"].items()}
+    layouts = {bytes.fromhex(ask): numbers.Layout(**fields_of(one)) for ask, one in given["layout"].items()}
     key, group = ({name: bytes.fromhex(one) for name, one in given["key"].items()}, given["group"])
     study = Study(
         *(bytes.fromhex(given["digest"]), bytes.fromhex(given["server"]), key),

@@ -103,15 +103,14 @@ def test_it_passes_the_vectors() -> None:
     assert {line.partition(":")[0] for line in made.stdout.splitlines()} == set(make_vectors.PARTS)
 
 
-def test_it_needs_no_package_but_a_client_of_a_broker() -> None:
+def test_it_needs_no_package() -> None:
     package = json.loads((FOLDER / "package.json").read_text(encoding="utf-8"))
-    assert [*package["dependencies"]] == ["mqtt"]
+    assert not {name for name in package if name.lower().endswith("dependencies")}
     names = {path.name for path in FOLDER.glob("*.mjs")}
     for name in names:
         lines = (FOLDER / name).read_text(encoding="utf-8").splitlines()
         sources = {line.rpartition("from ")[2].strip("';") for line in lines if " from '" in line}
-        others = {one for one in sources if not one.startswith("node:") and one.removeprefix("./") not in names}
-        assert others == ({"mqtt"} if name == "join.mjs" else set())
+        assert not {one for one in sources if not one.startswith("node:") and one.removeprefix("./") not in names}
 
 
 @pytest.mark.parametrize(
@@ -173,18 +172,12 @@ def test_in_a_study_that_was_approved(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_it_completes_a_fleet_at_a_broker(tmp_path: Path) -> None:
+def test_it_completes_a_fleet_at_a_broker() -> None:
     """As the device that is killed and returns: the model is the rehearsal's bit for bit, and its root is wiped.
 
     Its study has features enough for uploads and requests that are pulled by pieces.
     """
-    for path in FOLDER.iterdir():
-        if path.is_file():
-            shutil.copy(path, tmp_path)
-    npm = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=0"]
-    if shutil.which("npm") is None or subprocess.run(npm, cwd=tmp_path, capture_output=True, timeout=300).returncode:
-        pytest.skip("npm cannot install the packages")
-    command = [sys.executable, "-m", "experiments.fleet", "--javascript", str(tmp_path), "--features", "1700"]
+    command = [sys.executable, "-m", "experiments.fleet", "--javascript", str(FOLDER), "--features", "1700"]
     made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400)
     assert made.returncode == 0, made.stdout[-2000:] + made.stderr[-2000:]
     assert "the rehearsal's model, bit for bit: True" in made.stdout

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from from_vectors import Case, Clock, cases, package_device, package_reply, spec_reply, whole
+from from_vectors import Case, Clock, cases, layout_of, package_device, package_reply, spec_reply, whole
 
 from codedfl.crypto.sealed import Identity
 from codedfl.sum import keys as of_package
@@ -28,7 +28,7 @@ def test_there_are_no_other_files() -> None:
 
 @pytest.mark.parametrize("case", cases("layouts"))
 def test_layouts(case: Case) -> None:
-    layout, factor = Layout(**case["layout"]), int(case["factor"])
+    layout, factor = layout_of(case["layout"]), int(case["factor"])
     of_matrix = [make_vectors.pattern(i, j) * factor for i in range(layout.size) for j in range(i, layout.size)]
     words = layout.words_of(whole(case["vector"]), np.array(of_matrix, dtype=object))
     made = {"words": layout.to_bytes(words), "product": b""}

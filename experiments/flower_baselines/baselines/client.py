@@ -14,8 +14,7 @@ from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import ClientAppCallable
 
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.roster import load_roster
-from codedfl.contract.toml_file import load_study
+from codedfl.contract.kit import load_kit
 from codedfl.exact.fitted_rows import fitted
 from codedfl.flower.delays import injected_delay
 from codedfl.statistics.products import Products
@@ -25,12 +24,13 @@ from codedfl.statistics.statistic import Ask, recoded_rows, statistic_of
 def load_rows(context: Context) -> tuple[np.ndarray, np.ndarray]:
     """Features and labels; kept on the disk after the first call, since every call is a new process."""
     node = {key: str(value) for key, value in context.node_config.items()}
-    name, state = node["device-name"], Path(node["state-dir"])
+    kit, state = load_kit(Path(node["kit"])), Path(node["state-dir"])
+    name = kit.name
     cache = state / f"rows-{name}.npz"
     if not cache.exists():
-        study = load_study(node["study-file"])
+        study = kit.study
         merged = tuple(map(tuple, json.loads(str(context.run_config["merged"]))))
-        ask, n_owners = Ask("products", merged), len(load_roster(node["roster"]).owners)
+        ask, n_owners = Ask("products", merged), len(kit.roster.owners)
         statistic = statistic_of(study, ask)
         assert isinstance(statistic, Products)
         train = recoded_rows(study, ask, DeviceFolder.of(state, name).frozen(study.digest())).part(held_out=False)

@@ -17,8 +17,7 @@ def as_device(message: Message, context: Context, call_next: ClientAppCallable) 
     name = f"device-{context.node_config['partition-id']}"
     state = folder / f"state-{name}"
     (state / f"calls-{secrets.token_hex(4)}").touch()  # the experiment counts them
-    paths = {"state-dir": state, "study-file": folder / "study.toml", "roster": folder / "roster.toml"}
-    context.node_config = {"device-name": name, **{key: str(path) for key, path in paths.items()}}
+    context.node_config = {"kit": str(folder / "kits" / f"{name}.kit"), "state-dir": str(state)}
     return call_next(message, context)
 
 

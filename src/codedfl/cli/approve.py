@@ -9,24 +9,23 @@ from typing import Annotated
 import typer
 
 from codedfl.cli import options
-from codedfl.cli.key import State, own_key
+from codedfl.cli.broker_options import State
 from codedfl.cli.screen import Screen
 from codedfl.cli.sections import show_sections
 from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.kit import load_kit
 from codedfl.contract.policy import Policy, load_policy
-from codedfl.contract.roster import load_roster
-from codedfl.contract.toml_file import load_study
 from codedfl.contract.words import printable
+from codedfl.crypto.key_files import DEVICE_KEY, load_identity
 from codedfl.data.tables import read_file
+from codedfl.device.membership import checked_owner
 from codedfl.private_files import default_state_dir
 from codedfl.statistics.statistic import words_of
 
 
 def approve_study(
-    study: options.StudyFile,
-    name: Annotated[str, typer.Option(metavar="NAME", help="This device's name, as on the roster.")],
-    roster: Annotated[Path, typer.Option(metavar="FILE", help="Who takes part (codedfl roster).")],
+    kit: options.KitFile,
     who: Annotated[str, typer.Option(metavar="NAME", help="Who approves it.")],
     table: Annotated[
         Path | None,
@@ -38,18 +37,23 @@ def approve_study(
 ) -> None:
     """Read what a study means on this device's rows, and record that it may take part in exactly it.
 
-    The rows are frozen: later runs read what was approved, and nothing else.
+    The rows are frozen: later runs read what was approved, and nothing else. First it says the kit's fingerprint: the
+    coordinator and every other site must have the same.
 
-    Example: `codedfl site approve study.toml --table my.csv --name site-1 --roster roster.toml --who "Dr. Example"`
+    Example: `codedfl site approve hospital-3.kit --table my.csv --who "Dr. Example"`
     """
-    screen, loaded = Screen(), load_study(study)
+    screen, found, states = Screen(), load_kit(kit), state or default_state_dir()
+    name, loaded = checked_owner(found, states), found.study
+    screen.say(f"fingerprint of the kit: {found.fingerprint}")
+    screen.sentence("The coordinator and every other site must have the same: compare it by telephone.")
+    screen.say()
     approval = approve(
         loaded,
-        load_roster(roster),
+        found.roster,
         name,
-        own_key(name, state),
+        load_identity(states / name / DEVICE_KEY).public,
         None if table is None else read_file(table, empty=True),
-        DeviceFolder.of(state or default_state_dir(), name),
+        DeviceFolder.of(states, name),
         who=who,
         when=datetime.now(UTC).isoformat(timespec="seconds"),
         policy=load_policy(policy) if policy else Policy(),

@@ -20,68 +20,41 @@ def new(
     host: Annotated[
         list[str], typer.Option(metavar="NAME", help="Name or address under which it is reached; can be repeated.")
     ],
-    device: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A device that gets a certificate; can be repeated.")
-    ] = None,
     port: Annotated[int, typer.Option(metavar="N", help="To listen at.")] = 8883,
     listen: Annotated[str, typer.Option(metavar="ADDRESS", help="Address of the interface to listen at.")] = "0.0.0.0",
 ) -> None:
-    """Write a broker's folder: TLS, a certificate for each party, access lists, limits.
+    """Write a broker's folder: its authority and certificate, access lists, limits.
 
-    It holds the authority's key: keep it where only the broker's operator reads. parties/ has what each device needs.
+    It holds the authority's key: keep it where only the broker's operator reads. Parties make their own keys and send
+    requests (codedfl site enrol), which codedfl study kit signs with this folder.
 
-    Example: `codedfl broker new broker --host broker.example --device site-1 --device site-2`
-    """
-    broker_options.require_mqtt()
-    from codedfl.mqtt.broker_folder import SERVER_NAME, BrokerFolder
-
-    screen = Screen()
-    made = BrokerFolder.create(folder, host, device or [], port, listen)
-    screen.say("to carry to each machine, the .key in secret:")
-    for name in (SERVER_NAME, *(device or [])):
-        party = made.party(name)
-        screen.say(f"  {name}: {party.authority} {party.certificate} {party.key}")
-    screen.say(f"start it with: codedfl broker start {folder} ({made.program()})")
-
-
-def add(folder: Folder, name: Annotated[str, typer.Argument(help="The device.")]) -> None:
-    """Make a certificate for another device.
-
-    Example: `codedfl broker add broker site-3`
+    Example: `codedfl broker new broker --host broker.example`
     """
     broker_options.require_mqtt()
     from codedfl.mqtt.broker_folder import BrokerFolder
 
-    party = BrokerFolder(folder).add(name)
-    Screen().say(f"{name}: {party.authority} {party.certificate} {party.key}")
+    made = BrokerFolder.create(folder, host, port, listen)
+    Screen().say(f"start it with: codedfl broker start {folder} ({made.program()}), at {made.url}")
 
 
-def renew(
-    folder: Folder,
-    name: Annotated[str, typer.Argument(help="The device, or codedfl-server.", show_default="the broker itself")] = "",
-) -> None:
-    """Make a new certificate in time.
+def renew(folder: Folder) -> None:
+    """Make the broker a new certificate in time.
 
-    The former stays valid until it expires, so there is time to carry the new one to its machine.
+    Its names and authority stay, so nobody else notices. Parties get theirs by request: codedfl site enrol.
 
-    Example: `codedfl broker renew broker site-1`
+    Example: `codedfl broker renew broker`
     """
     broker_options.require_mqtt()
     from codedfl.mqtt.broker_folder import BrokerFolder
 
-    found, screen = BrokerFolder(folder), Screen()
-    if name:
-        party = found.renew(name)
-        screen.say(f"{name}: {party.authority} {party.certificate} {party.key}, from the next start of its join on")
-    else:
-        found.renew_own()
-        screen.say("the broker has a new certificate from its next start on")
+    BrokerFolder(folder).renew_own()
+    Screen().say("the broker has a new certificate from its next start on")
 
 
 def revoke(folder: Folder, name: Annotated[str, typer.Argument(help="The device.")]) -> None:
-    """Refuse a device's certificate from now on, for example because it was lost.
+    """Refuse a device's certificate from now on, for example because its key was lost.
 
-    Restart the broker then.
+    Restart the broker then. Its key is never let in again; a new request is for a new one.
 
     Example: `codedfl broker revoke broker site-1`
     """

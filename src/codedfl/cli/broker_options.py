@@ -1,4 +1,4 @@
-"""How a command reaches a broker: the options that ``join`` and ``serve`` share."""
+"""What commands that reach a broker share: their state, and what a disk or a missing package does to them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,6 @@ import typer
 from codedfl.errors import CodedFLError, InvalidInput
 from codedfl.private_files import STATE_DIR
 
-Study = Annotated[Path, typer.Argument(help="The study file (TOML).")]
-Broker = Annotated[str, typer.Option(metavar="URL", help="mqtts://host:port, or mqtt:// without TLS.")]
-Authority = Annotated[
-    Path | None,
-    typer.Option("--ca", metavar="FILE", help="Who signed the broker's certificate.", show_default="the system's"),
-]
-Certificate = Annotated[Path | None, typer.Option("--cert", metavar="FILE", help="Certificate of this party.")]
-Key = Annotated[Path | None, typer.Option("--cert-key", metavar="FILE", help="The certificate's private key.")]
-
-Roster = Annotated[
-    Path, typer.Option(metavar="FILE", help="All devices, their keys and disclosure groups (codedfl roster).")
-]
 State = Annotated[
     Path | None,
     typer.Option(metavar="FOLDER", help="Keys, and what must survive a restart.", show_default=STATE_DIR),

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from codedfl.cli import options
-from codedfl.cli.key import State
+from codedfl.cli.broker_options import State
 from codedfl.cli.screen import Screen, table
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.words import printable

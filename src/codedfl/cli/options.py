@@ -28,6 +28,8 @@ DataDir = Annotated[
     in_data(metavar="DIR", help="Where the files of mnist and fashion-mnist may be; CODEDFL_DATA does the same."),
 ]
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file (TOML).")]
+StudyOrKit = Annotated[Path, typer.Argument(metavar="STUDY", help="A study file (TOML), or a kit.")]
+KitFile = Annotated[Path, typer.Argument(metavar="KIT", help="The kit that the coordinator sent (codedfl study kit).")]
 Json = Annotated[
     str | None,
     in_output("--json", metavar="FILE", help="Also write the outcome as JSON; - is stdout."),

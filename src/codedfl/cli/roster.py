@@ -10,14 +10,14 @@ from rich.text import Text
 
 from codedfl.cli import options
 from codedfl.cli.screen import Screen, check_writable, table
+from codedfl.contract.enrolment import enrolments, load_enrolment
+from codedfl.contract.names import SERVER_NAME
 from codedfl.contract.roster import Roster, load_roster, save_roster
-from codedfl.crypto.key_files import parse_public
 from codedfl.crypto.sealed import fingerprint
 from codedfl.errors import InvalidInput
 
-Devices = Annotated[
-    list[str],
-    typer.Argument(metavar="DEVICE...", help="NAME=KEY as codedfl site key prints it, or a file of such lines."),
+Requests = Annotated[
+    list[Path], typer.Argument(metavar="REQUEST...", help="What codedfl site enrol wrote, or folders of such files.")
 ]
 RosterFile = Annotated[Path, typer.Argument(metavar="ROSTER", help="A roster (TOML).")]
 Colluders = Annotated[int, typer.Option(min=0, help="z: a disclosure group has at least z + 2 owners of rows.")]
@@ -28,7 +28,7 @@ NewOut = Annotated[
 
 
 def new(
-    devices: Devices,
+    requests: Requests,
     colluders: Colluders = 1,
     helper: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A device without rows.")] = None,
     out: Out = Path("roster.toml"),
@@ -37,28 +37,32 @@ def new(
 
     A device's rows stay in its group as long as the roster lives.
 
-    Example: `codedfl roster new keys.txt --out roster.toml`
+    Example: `codedfl roster new requests --out roster.toml`
     """
     if out.exists():
         raise InvalidInput(f"--out must be a new file, got {str(out)!r}, which exists")
-    _write(Roster.draft(_keys(devices), colluders, helper or ()), out)
+    _write(Roster.draft(_keys(requests), colluders, helper or ()), out)
 
 
-def add(roster: RosterFile, devices: Devices, colluders: Colluders = 1, out: NewOut = None) -> None:
+def add(roster: RosterFile, requests: Requests, colluders: Colluders = 1, out: NewOut = None) -> None:
     """Add newcomers, who form disclosure groups of their own.
 
-    Example: `codedfl roster add roster.toml new-keys.txt`
+    Example: `codedfl roster add roster.toml new-requests`
     """
-    _write(load_roster(roster).with_newcomers(_keys(devices), colluders), out or roster)
+    _write(load_roster(roster).with_newcomers(_keys(requests), colluders), out or roster)
 
 
-def renew(roster: RosterFile, device: Annotated[str, typer.Argument(metavar="NAME=KEY")], out: NewOut = None) -> None:
+def renew(
+    roster: RosterFile,
+    request: Annotated[Path, typer.Argument(metavar="REQUEST", help="What codedfl site enrol wrote there.")],
+    out: NewOut = None,
+) -> None:
     """Give a device a new key; its name and disclosure group stay.
 
-    Example: `codedfl roster renew roster.toml site-1=0123...`
+    Example: `codedfl roster renew roster.toml site-1.request`
     """
-    ((name, key),) = _keys([device]).items()
-    _write(load_roster(roster).renewed(name, key), out or roster)
+    found = load_enrolment(request)
+    _write(load_roster(roster).renewed(found.name, found.key), out or roster)
 
 
 def show(roster: RosterFile, json: options.Json = None) -> None:
@@ -84,10 +88,10 @@ def _write(roster: Roster, out: Path) -> None:
     screen.say(f"wrote {out}: {len(roster.owners)} owners in {len(roster.pods)} pods, {len(roster.helpers)} helpers")
     screen.say("a study names it by")
     screen.say(f'roster = "{roster.digest().hex()}"')
-    screen.sentence(_absence(roster))
+    screen.sentence(absence(roster))
 
 
-def _absence(roster: Roster) -> str:
+def absence(roster: Roster) -> str:
     """What a study has to say for anybody to be absent."""
     left, _ = roster.without_one()
     if not left:
@@ -98,17 +102,6 @@ def _absence(roster: Roster) -> str:
     )
 
 
-def _keys(devices: list[str]) -> dict[str, bytes]:
-    """By name; what is no NAME=KEY is a file of them."""
-    lines: list[str] = []
-    for one in devices:
-        if "=" not in one and not Path(one).is_file():
-            raise InvalidInput(f"a device must be NAME=KEY or a file of such lines, got {one!r:.80}")
-        lines += [one] if "=" in one else Path(one).read_text(encoding="utf-8", errors="replace").splitlines()
-    keys: dict[str, bytes] = {}
-    for line in filter(None, map(str.strip, lines)):
-        name, _, text = line.rpartition("=")
-        if name in keys:
-            raise InvalidInput(f"each device must be given once, got {name!r:.80} twice")
-        keys[name] = parse_public(text, f"key of {name!r:.80}")
-    return keys
+def _keys(requests: list[Path]) -> dict[str, bytes]:
+    """By name, of requests and of folders of them; the server has no place on a roster."""
+    return {name: one.key for name, one in enrolments(requests).items() if name != SERVER_NAME}

@@ -20,9 +20,11 @@ from codedfl.cli import broker_options, options
 from codedfl.cli.exit_codes import INTERRUPTED
 from codedfl.cli.screen import Screen
 from codedfl.cli.study_result import devices_fact, show_findings
-from codedfl.contract.roster import load_roster
-from codedfl.contract.toml_file import load_study
+from codedfl.contract.kit import load_kit
+from codedfl.contract.names import SERVER_NAME
 from codedfl.crypto.key_files import SERVER_KEY, load_identity
+from codedfl.device.membership import TLS_FOLDER
+from codedfl.errors import InvalidInput
 from codedfl.logs import use_console
 from codedfl.private_files import default_state_dir
 from codedfl.report.run_watch import RunWatch
@@ -36,13 +38,8 @@ _STYLES = {"enrolled": "cyan", "uploaded": "green", "gone": "red", "refused": "r
 
 
 def serve_study(
-    study: broker_options.Study,
-    broker: broker_options.Broker,
-    roster: broker_options.Roster,
+    kit: Annotated[Path, typer.Argument(metavar="KIT", help="The server's kit (codedfl study kit).")],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Replies, event log, results and model.")],
-    authority: broker_options.Authority = None,
-    certificate: broker_options.Certificate = None,
-    key: broker_options.Key = None,
     wait: Annotated[
         float | None,
         typer.Option(
@@ -62,7 +59,7 @@ def serve_study(
     when it is started again with the same --out; a study that is over is not run again. All that can be seen of it is
     in events.jsonl there, one JSON line per event, and codedfl server watch makes a page of it.
 
-    Example: `codedfl server run study.toml --broker mqtts://broker.example:8883 --roster roster.toml --out results`
+    Example: `codedfl server run codedfl-server.kit --out results`
     """
     broker_options.require_mqtt()
     from codedfl.mqtt.address import BrokerAddress
@@ -70,8 +67,12 @@ def serve_study(
 
     screen = Screen()
     use_console(screen.remarks)
-    address = BrokerAddress.parse(broker, authority, certificate, key)
-    found = load_study(study)
+    own, states = load_kit(kit), state or default_state_dir()
+    if own.name != SERVER_NAME or not own.broker:
+        raise InvalidInput(
+            f"the kit must be the server's, for a broker, got one of {own.name!r} for {own.broker or 'none'}"
+        )
+    found = own.study
     if (
         out / RESULT_FILE
     ).is_file():  # a machine that starts its services anew must not begin a second run, and replace the result
@@ -81,13 +82,15 @@ def serve_study(
     waits = Patience() if patience is None else load_patience(patience)
     if wait is not None:
         waits = replace(waits, join=wait)
-    identity = load_identity((state or default_state_dir()) / SERVER_KEY)
-    serving = Serving(out, identity, load_roster(roster), waits, options.kept_total(add_to))
+    identity = load_identity(states / SERVER_KEY)
+    serving = Serving(out, identity, own.roster, waits, options.kept_total(add_to))
     try:
         with (
             broker_options.disk_failures_told(_GOES_ON),
             _shown(RunWatch(out), screen.remarks) as watch,
         ):
+            folder = states / SERVER_NAME / TLS_FOLDER
+            address = BrokerAddress.laid_out(own.broker, own.authority, own.certificate, folder)
             findings = serve(found, address, serving, watch=watch)
     except KeyboardInterrupt:
         screen.remark(f"interrupted: {_GOES_ON}")

@@ -27,9 +27,9 @@ from codedfl.contract.draft import (
     pooled,
     study_text,
 )
+from codedfl.contract.kit import study_and_roster
 from codedfl.contract.roster import load_roster
 from codedfl.contract.study import Study
-from codedfl.contract.toml_file import load_study
 from codedfl.contract.words import explain, printable
 from codedfl.data.dataset import Task
 from codedfl.data.tables import RawTable, read_file, table_files
@@ -188,7 +188,7 @@ def _sample(path: Path) -> RawTable:
 
 
 def check(
-    study: options.StudyFile,
+    study: options.StudyOrKit,
     data: Annotated[
         Path, typer.Argument(metavar="TABLE", help="Your table, or a folder of tables; they stay on this machine.")
     ],
@@ -200,7 +200,7 @@ def check(
 
     Example: `codedfl study check study.toml my.csv`
     """
-    screen, loaded = Screen(json), load_study(study)
+    screen, (loaded, _) = Screen(json), study_and_roster(study)
     say_left_out(screen, data)
     found = [_checked(loaded, path) for path in (table_files(data).values() if data.is_dir() else [data])]
     for place, one in enumerate(found):
@@ -235,7 +235,7 @@ def _rows_of(found: list[TableCheck]) -> int:
 
 
 def show(
-    study: options.StudyFile,
+    study: options.StudyOrKit,
     roster: Annotated[Path | None, typer.Option(metavar="FILE", help="Who takes part.")] = None,
     json: options.Json = None,
 ) -> None:
@@ -244,8 +244,8 @@ def show(
     Example: `codedfl study show study.toml --roster roster.toml`
     """
     screen = Screen(json)
-    loaded = load_study(study)
-    sections = explain(loaded, None if roster is None else load_roster(roster), words=words_of(loaded))
+    loaded, of_kit = study_and_roster(study)
+    sections = explain(loaded, of_kit if roster is None else load_roster(roster), words=words_of(loaded))
     screen.say(printable(loaded.name))
     show_sections(screen, sections)
     answers = [asdict(section) for section in sections]

@@ -28,6 +28,11 @@ TREE = (
                 "codedfl.cli.study:show",
             ),
             Listed(
+                "kit",
+                "Make one file for each site, of public parts: study, roster, broker, certificate.",
+                "codedfl.cli.study_kit:make_kits",
+            ),
+            Listed(
                 "rehearse",
                 "Run a study on tables of this machine, as a dry run.",
                 "codedfl.cli.study_rehearsal:rehearse_study",
@@ -74,9 +79,13 @@ TREE = (
     ),
     Listed(
         "site",
-        "On the machine of whoever has rows: key, approval, taking part, ledger.",
+        "On the machine of whoever has rows: keys, approval, taking part, ledger.",
         commands=(
-            Listed("key", "Print a device's name and its public key, which is no secret.", "codedfl.cli.key:show_key"),
+            Listed(
+                "enrol",
+                "Make this device's keys, which stay here, and write the request that its coordinator needs.",
+                "codedfl.cli.enrol:enrol_site",
+            ),
             Listed(
                 "encode",
                 "Encode pictures or texts once, into a table that a study with a [matrix] section takes.",
@@ -111,12 +120,12 @@ TREE = (
     ),
     Listed(
         "server",
-        "On the machine that conducts a study: its key, the run, a page to watch it.",
+        "On the machine that conducts a study: its keys, the run, a page to watch it.",
         commands=(
             Listed(
-                "key",
-                "Print the line of a study that names the server of this machine.",
-                "codedfl.cli.key:show_server_key",
+                "enrol",
+                "Make the server's keys, which stay here, and write its request.",
+                "codedfl.cli.enrol:enrol_server",
             ),
             Listed(
                 "run",
@@ -136,11 +145,10 @@ TREE = (
         commands=(
             Listed(
                 "new",
-                "Write a broker's folder: TLS, a certificate for each party, access lists, limits.",
+                "Write a broker's folder: its authority and certificate, access lists, limits.",
                 "codedfl.cli.broker:new",
             ),
-            Listed("add", "Make a certificate for another device.", "codedfl.cli.broker:add"),
-            Listed("renew", "Make a new certificate in time.", "codedfl.cli.broker:renew"),
+            Listed("renew", "Make the broker a new certificate in time.", "codedfl.cli.broker:renew"),
             Listed(
                 "revoke",
                 "Refuse a device's certificate from now on, for example because it was lost.",

@@ -379,8 +379,8 @@ def _rest(draft: Draft) -> list[str]:
         ),
         _say("max_rows_per_device", draft.rows, "public bound on the rows of one device"),
         _say("smallest_cell", SMALLEST_CELL, "what fewer rows of a device have is told as something commoner"),
-        '# roster = "..."  # the line that codedfl roster show prints; devices approve nothing without it',
-        '# server_key = "..."  # the line that codedfl server key prints on the server',
+        '# roster = "..."  # who takes part; devices approve nothing without it',
+        '# server_key = "..."  # codedfl study kit fills in this and the line above',
         "",
     ]
     if draft.describes:

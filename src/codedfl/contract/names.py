@@ -10,6 +10,7 @@ import re
 from codedfl.errors import InvalidInput
 
 MOST_BYTES = 64
+SERVER_NAME = "codedfl-server"  # of whoever conducts runs, in certificates and kits; no device has it
 _FORBIDDEN = re.compile(r"[/+#\\\s]+")
 
 
@@ -29,6 +30,19 @@ def checked_name(name: str, what: str) -> str:
             f" {plain_name(name)!r}"
         )
     return name
+
+
+def checked_device(name: str, what: str) -> str:
+    """As ``checked_name``; the server's is refused, too.
+
+    >>> checked_device("codedfl-server", "the device's name")
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.InvalidInput: the device's name must not be that of the server, got 'codedfl-server'
+    """
+    if name == SERVER_NAME:
+        raise InvalidInput(f"{what} must not be that of the server, got {name!r}")
+    return checked_name(name, what)
 
 
 def plain_name(text: str, ending: str = "") -> str:

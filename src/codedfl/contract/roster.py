@@ -183,12 +183,27 @@ def load_roster(path: Path | str) -> Roster:
     if not path.is_file() or path.stat().st_size > _LARGEST:
         raise InvalidInput(f"the roster must be a readable file, got {str(path)!r}")
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:  # of TOML itself, of endless numbers and nesting
-        raise InvalidInput(f"{path.name} must be TOML, got an error: {error}") from None
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{path.name} must be text in UTF-8, got an error: {error}") from None
+    return parse_roster(text, path.name)
+
+
+def parse_roster(text: str, where: str = "the roster") -> Roster:
+    """A roster from the text of its file; ``where`` names it in errors.
+
+    >>> parse_roster("pod = 1", "it")
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.InvalidInput: it must be a roster (format = 'codedfl-roster-1' and [[device]]), got something else
+    """
+    try:
+        content = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # of TOML itself, of endless numbers and nesting
+        raise InvalidInput(f"{where} must be TOML, got an error: {error}") from None
     entries = content.get("device")
     if content.get("format") != FORMAT or not isinstance(entries, list) or set(content) > {"format", "device"}:
-        raise InvalidInput(f"{path.name} must be a roster (format = {FORMAT!r} and [[device]]), got something else")
+        raise InvalidInput(f"{where} must be a roster (format = {FORMAT!r} and [[device]]), got something else")
     return Roster(tuple(_member(entry) for entry in entries))
 
 
@@ -213,7 +228,17 @@ def save_roster(roster: Roster, path: Path | str) -> None:
     >>> save_roster(roster, path); load_roster(path) == roster
     True
     """
+    write_text(Path(path), roster_text(roster))
+
+
+def roster_text(roster: Roster) -> str:
+    """The text of a roster's file, in its own order.
+
+    >>> roster = Roster.draft({f"clinic-{i}": bytes([i] * 32) for i in range(3)}, colluders=1)
+    >>> parse_roster(roster_text(roster)) == roster
+    True
+    """
     devices = [{"name": one.name, "key": one.key.hex(), "pod": one.pod} for one in roster.members]
     for entry, one in zip(devices, roster.members, strict=True):
         entry.update({"helper": True} if one.helper else {})
-    write_text(Path(path), tomli_w.dumps({"format": FORMAT, "device": devices}))
+    return tomli_w.dumps({"format": FORMAT, "device": devices})

@@ -82,7 +82,7 @@ class Study:
     spare_replies: how many further replies of a role must agree with the first: 1 shows a wrong one, 2t outvote t
         devices.
     roster: SHA-256 of the roster's meaning, in hex, as codedfl roster show says it; "" is for rehearsals only.
-    server_key: the server's public key, in hex, as codedfl server key says it; "" is for rehearsals only.
+    server_key: the server's public key, in hex, as codedfl study kit fills it in; "" is for rehearsals only.
     smallest_cell: levels, gaps and products of levels that fewer rows of a device have are told as something commoner
         (a gap of a number as the device's mean); a number or a class that picks out fewer rows is refused
         (``small_cells``).

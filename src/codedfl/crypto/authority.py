@@ -1,7 +1,8 @@
 """A small certificate authority: for parties who know each other, without the openssl program.
 
-It issues certificates to programs that listen (their names and addresses) and to parties that connect (their common
-name is who they are), and keeps the list of those it has revoked.
+It issues certificates to programs that listen (their names and addresses) and, by request, to parties that connect
+(their common name is who they are), and keeps the list of those it has revoked. A party makes its own key, of which
+the authority sees the public half only.
 """
 
 from __future__ import annotations
@@ -10,16 +11,16 @@ import datetime
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from codedfl.crypto.certificates import CURVE, MOST_NAME, check_name, read_request
 from codedfl.errors import InvalidInput
 
-CURVE = ec.SECP256R1  # a thousand devices that connect at once are a thousand signatures of the broker
-MOST_NAME = 64  # characters of a common name, by X.520
 _PEM = serialization.Encoding.PEM
 _SLACK = datetime.timedelta(minutes=5)  # clocks differ
 _USAGES = dict.fromkeys(
@@ -35,6 +36,22 @@ class Issued:
     key: bytes
 
 
+@dataclass(frozen=True)
+class Requested:
+    """A request for a certificate (PKCS#10) and the private key that it is for, as PEM."""
+
+    request: bytes
+    key: bytes
+
+    @classmethod
+    def created(cls, name: str) -> Requested:
+        """A new key, and a request to certify it for who has this name."""
+        check_name(name)
+        key = ec.generate_private_key(CURVE())
+        builder = x509.CertificateSigningRequestBuilder(_named(name))
+        return cls(builder.sign(key, hashes.SHA256()).public_bytes(_PEM), _pem(key))
+
+
 class Authority:
     """Signs with one key. ``created`` makes a new one, ``loaded`` takes up one from its files' contents."""
 
@@ -45,7 +62,7 @@ class Authority:
     @classmethod
     def created(cls, name: str, days: int) -> Authority:
         key = ec.generate_private_key(CURVE())
-        builder = _builder(_named(name), _named(name), key, days)
+        builder = _builder(_named(name), _named(name), key.public_key(), days)
         certificate = (
             builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(x509.KeyUsage(**_USAGES, key_cert_sign=True, crl_sign=True), critical=True)
@@ -76,18 +93,23 @@ class Authority:
     def for_listener(self, hosts: Sequence[str], days: int) -> Issued:
         """For a program reached under these names or addresses."""
         alternatives = x509.SubjectAlternativeName([_alternative(host) for host in hosts])
-        return self._issue(hosts[0][:MOST_NAME], days, ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
-
-    def for_party(self, name: str, days: int) -> Issued:
-        """For who connects: its common name is its name."""
-        if not 1 <= len(name) <= MOST_NAME:
-            raise InvalidInput(f"a name in a certificate must have 1 to {MOST_NAME} characters, got {name[:80]!r}")
-        return self._issue(name, days, ExtendedKeyUsageOID.CLIENT_AUTH, None)
-
-    def _issue(
-        self, name: str, days: int, usage: x509.ObjectIdentifier, alternatives: x509.SubjectAlternativeName | None
-    ) -> Issued:
         key = ec.generate_private_key(CURVE())
+        name, usage = hosts[0][:MOST_NAME], ExtendedKeyUsageOID.SERVER_AUTH
+        return Issued(self._sign(name, key.public_key(), days, usage, alternatives), _pem(key))
+
+    def for_request(self, name: str, request: bytes, days: int) -> bytes:
+        """A certificate for who connects as ``name``, for the key of its request. Nothing else of a request is read."""
+        found = read_request(name, request)
+        return self._sign(name, found.public_key(), days, ExtendedKeyUsageOID.CLIENT_AUTH, None)
+
+    def _sign(
+        self,
+        name: str,
+        key: Any,
+        days: int,
+        usage: x509.ObjectIdentifier,
+        alternatives: x509.SubjectAlternativeName | None,
+    ) -> bytes:
         builder = (
             _builder(self._certificate.subject, _named(name), key, days)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -96,7 +118,7 @@ class Authority:
         )
         if alternatives is not None:
             builder = builder.add_extension(alternatives, critical=False)
-        return Issued(builder.sign(self._key, hashes.SHA384()).public_bytes(_PEM), _pem(key))
+        return builder.sign(self._key, hashes.SHA384()).public_bytes(_PEM)
 
     def revocations(self, revoked: Sequence[bytes], days: int) -> bytes:
         """The signed list of these certificates (PEM), which are not to be let in any more. Empty revokes nobody."""
@@ -114,12 +136,10 @@ class Authority:
         return builder.sign(self._key, hashes.SHA384()).public_bytes(_PEM)
 
 
-def _builder(
-    issuer: x509.Name, subject: x509.Name, key: ec.EllipticCurvePrivateKey, days: int
-) -> x509.CertificateBuilder:
+def _builder(issuer: x509.Name, subject: x509.Name, key: Any, days: int) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC) - _SLACK
     return (
-        x509.CertificateBuilder(issuer, subject, key.public_key())
+        x509.CertificateBuilder(issuer, subject, key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now)
         .not_valid_after(now + datetime.timedelta(days=days))

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.ledger import Ledger
 from codedfl.contract.ledger_base import LedgerBase
 from codedfl.contract.roster import Roster
 from codedfl.contract.snapshot import Snapshot
@@ -65,6 +66,22 @@ def approved_study(name: str, study: Study, roster: Roster, identity: Identity, 
     noise_seed = identity.tag(b"codedfl noise|" + study.digest()) if study.noise is not None else b""
     rows = None if helps else lambda: folder.frozen(study.digest())
     return ApprovedStudy(StudySums(study, roster), rows, noise_seed)
+
+
+def newer_edition(study: Study, ledger: Ledger) -> str:
+    """What is to be said where a newer edition of the study was approved on this device; empty where none was.
+
+    Examples
+    --------
+    See ``codedfl site check``, which says it.
+    """
+    newest = max((one.edition for one in ledger.approvals if one.name == study.name), default=study.edition)
+    if newest <= study.edition:
+        return ""
+    return (
+        f"the kit must be of the newest edition of {study.name!r} that was approved here, {newest}, got"
+        f" {study.edition}: join with the kit of edition {newest}, or with both"
+    )
 
 
 class ApprovedStudy:

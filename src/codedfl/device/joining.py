@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 
+from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.study import Study
 from codedfl.crypto.sealed import fingerprint
+from codedfl.device.approved import newer_edition
 from codedfl.device.membership import Membership
 from codedfl.engines import mqtt_device
 from codedfl.mqtt.address import BrokerAddress
@@ -54,9 +57,22 @@ class _Housekeeping:
         return self._once and at.all_over
 
     def _say(self) -> None:
+        # Not before it is there, and not with the first request either, for which everybody waits.
+        import_module("codedfl.statistics.statistic")
         for study, device in self._devices.items():
             key = fingerprint(self._membership.roster(study).keys[device.name])
             log.info("%s takes part in %r at %s, key %s", device.name, study.name, self._address, key)
+        self._say_older()
         former = self._membership.folder / _FORMER_RUNS
         if any(former.glob("*/*")):
             log.warning("runs that were begun by codedfl 0.3 do not go on: finish them with it, or delete %s", former)
+
+    def _say_older(self) -> None:
+        """A run of an older edition may still be going on; whoever joins it alone by mistake waits for good."""
+        joined = {(study.name, study.edition) for study in self._devices}
+        with DeviceFolder.of(self._membership.state, self._membership.name).ledger() as ledger:
+            pass
+        for study in self._devices:
+            newest = max(one.edition for one in ledger.approvals if one.name == study.name)
+            if (study.name, newest) not in joined:
+                log.warning("%s", newer_edition(study, ledger))

@@ -16,6 +16,7 @@ from codedfl.contract.small_cells import own_rows
 from codedfl.contract.study import Study
 from codedfl.crypto.key_files import DEVICE_KEY
 from codedfl.data.tables import RawTable
+from codedfl.device.approved import newer_edition
 from codedfl.device.membership import Membership
 from codedfl.errors import CodedFLError, InvalidInput
 from codedfl.logs import one_line
@@ -73,11 +74,11 @@ def _certificate(address: BrokerAddress, name: str) -> str:
     if named is None:
         return "none: the broker must let this device in without"
     if named[0] != name:
-        raise InvalidInput(f"the certificate must name {name!r}, got {named[0]!r}: codedfl broker add makes one")
+        raise InvalidInput(f"the certificate must name {name!r}, got {named[0]!r}: codedfl site enrol requests one")
     days = (named[1] - datetime.now(UTC)).days
     if days < _SOON_DAYS:
         raise InvalidInput(
-            f"the certificate must be valid for {_SOON_DAYS} more days, got {days}: codedfl broker renew makes another"
+            f"the certificate must be valid for {_SOON_DAYS} more days, got {days}: codedfl site enrol requests another"
         )
     return f"{name}, valid for {days} more days"
 
@@ -119,11 +120,15 @@ def _disk(membership: Membership) -> str:
 
 def _study(study: Study, membership: Membership, folder: DeviceFolder) -> str:
     if not (membership.folder / DEVICE_KEY).exists():
-        raise InvalidInput(f"the key of {membership.name!r} must be in {membership.folder}, got none: codedfl site key")
+        raise InvalidInput(
+            f"the key of {membership.name!r} must be in {membership.folder}, got none: codedfl site enrol"
+        )
     membership.device(study)
     with folder.ledger() as ledger:
         approval = ledger.approval(study.digest())
     assert approval is not None  # or there is no device
+    if objection := newer_edition(study, ledger):
+        raise InvalidInput(objection)
     return f"{study.name}, edition {study.edition}, approved by {approval.who} {approval.when}"
 
 

@@ -1,8 +1,8 @@
 """The client app: what Flower starts on a node for every message.
 
 A node's own configuration (``flower-supernode --node-config``) says who it is and what it has; nobody else can change
-it: device-name, state-dir, study-file, roster. It takes part in that study, which must be approved in its state folder
-(``codedfl site approve``), and in nothing else. Between messages it keeps snapshot and ledger, as every device does.
+it: kit, state-dir. It takes part in the study of that kit, which must be approved in its state folder (``codedfl site
+approve``), and in nothing else. Between messages it keeps snapshot and ledger, as every device does.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import Mod
 
-from codedfl.contract.names import checked_name
+from codedfl.contract.kit import load_kit
 from codedfl.contract.study import Study
-from codedfl.contract.toml_file import load_study
 from codedfl.crypto.key_files import DEVICE_KEY, load_identity
 from codedfl.device.membership import Membership
 from codedfl.errors import InvalidInput, MessageRefused
@@ -66,10 +65,5 @@ def member_of(context: Context) -> tuple[Membership, Study]:
     """The device of a node and its study, by the node's configuration."""
     node = context.node_config
     state = Path(setting(node, "state-dir", str, "") or default_state_dir())
-    study, roster = (Path(setting(node, key, str)) for key in ("study-file", "roster"))
-    return Membership(device_name(context), state, (roster,)), load_study(study)
-
-
-def device_name(context: Context) -> str:
-    """device-name of the node's configuration."""
-    return checked_name(setting(context.node_config, "device-name", str), "device-name")
+    kit = load_kit(Path(setting(node, "kit", str)))
+    return Membership.by_kits([kit], state), kit.study

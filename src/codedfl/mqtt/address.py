@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from cryptography import x509
-from cryptography.x509.oid import NameOID
-
+from codedfl.crypto.certificates import common_name, read_certificate
+from codedfl.crypto.tls_keys import TlsKeys
 from codedfl.errors import InvalidInput
+from codedfl.private_files import make_private_folder, write_private
 
 _MINUTES = "%Y-%m-%d %H:%M"
 _PORTS = {"mqtts": 8883, "mqtt": 1883}
@@ -61,6 +61,12 @@ class BrokerAddress:
                 raise InvalidInput(f"the {what} must be a readable file, got {str(path)!r}")
         return cls(host, port or _PORTS[parts.scheme], tls, authority, certificate, key)
 
+    @classmethod
+    def laid_out(cls, url: str, authority: str, certificate: str, folder: Path) -> BrokerAddress:
+        """With public parts as a kit has them (PEM, or empty); ``folder`` has the key that the certificate is for."""
+        key = TlsKeys(folder).key_for(certificate.encode()) if certificate else None
+        return cls.parse(url, _written(folder, authority), _written(folder, certificate), key)
+
     def __str__(self) -> str:
         return f"mqtt{'s' if self.tls else ''}://{self.host}:{self.port}"
 
@@ -77,18 +83,14 @@ class BrokerAddress:
         """Whom this party's certificate names, and until when; one that is not valid by this clock is refused."""
         if self.certificate is None:
             return None
-        try:
-            found = x509.load_pem_x509_certificate(self.certificate.read_bytes())
-        except ValueError as error:
-            raise InvalidInput(f"the certificate must be a PEM file, got {str(self.certificate)!r} ({error})") from None
+        found = read_certificate(self.certificate.read_bytes())
         first, last, now = found.not_valid_before_utc, found.not_valid_after_utc, datetime.now(UTC)
         if not first <= now <= last:
             raise InvalidInput(
                 f"the certificate must be valid now, {now:{_MINUTES}} by this clock, got one from {first:{_MINUTES}} to"
-                f" {last:{_MINUTES}}: set the clock, or have codedfl broker renew make another"
+                f" {last:{_MINUTES}}: set the clock, or request another (codedfl site enrol)"
             )
-        names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-        return str(names[0].value) if names else "", last
+        return common_name(found), last
 
     def context(self) -> ssl.SSLContext | None:
         """TLS 1.2 or newer, the broker's name and certificate checked; None without TLS."""
@@ -103,3 +105,13 @@ class BrokerAddress:
         except (OSError, ssl.SSLError) as error:
             raise InvalidInput(f"the certificates must be readable PEM files that belong together ({error})") from None
         return context
+
+
+def _written(folder: Path, pem: str) -> Path | None:
+    """A public part as a file, which TLS wants, under the name of its content."""
+    if not pem:
+        return None
+    path = make_private_folder(folder) / f"{hashlib.sha256(pem.encode()).hexdigest()[:32]}.pem"
+    if not path.is_file():
+        write_private(path, [pem.encode()])
+    return path

@@ -1,6 +1,7 @@
 """A broker of one's own: everything it needs in one folder, for mosquitto or for the small broker.
 
-Every party has a certificate of the broker's authority, and the name in it is who it is. A device publishes under its
+Every party has a certificate of the broker's authority, and the name in it is who it is; its key is made by the party,
+who sends a request. A device publishes under its
 own name only and reads only its own inbox; the server reads and writes all of ``codedfl/``. Messages, queues and memory
 are limited. Nothing is kept over a restart: presence is announced anew and requests are sent again, so what a broker
 could remember would only be stale.
@@ -16,14 +17,15 @@ import shutil
 import ssl
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import tomli_w
 from cryptography import x509
 
-from codedfl.contract.names import checked_name
+from codedfl.contract.names import SERVER_NAME, checked_name
 from codedfl.crypto.authority import Authority
+from codedfl.crypto.certificates import key_digest, read_certificate, read_request
 from codedfl.errors import CodedFLError, InvalidInput
 from codedfl.mqtt import topics
 from codedfl.mqtt.small_broker import MOST_PACKET, MOST_QUEUED, SmallBroker, matches
@@ -31,7 +33,6 @@ from codedfl.private_files import make_private_folder, write_private
 
 log = logging.getLogger("codedfl.mqtt.broker")
 
-SERVER_NAME = "codedfl-server"  # the name in the certificate of whoever conducts runs
 DAYS = 365
 MOSQUITTO, SMALL = "mosquitto", "small"
 _MOST_MEMORY = 512 << 20
@@ -56,17 +57,8 @@ def may_read(name: str, filter_: str) -> bool:
     return "#" not in filter_ and any(matches(one.replace("%u", name), filter_) for one in DEVICE_READS)
 
 
-@dataclass(frozen=True)
-class Party:
-    """The files that let one party in: to be carried to its machine, the key in secret."""
-
-    authority: Path
-    certificate: Path
-    key: Path
-
-
 class BrokerFolder:
-    """One broker's folder; ``create`` makes it, then it can be started, and parties added and revoked."""
+    """One broker's folder; ``create`` makes it, then it can be started, and parties admitted and revoked."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -79,18 +71,12 @@ class BrokerFolder:
             raise InvalidInput(f"{self._settings_file} must say port and listen ({error})") from None
 
     @classmethod
-    def create(
-        cls, path: Path, hosts: Sequence[str], devices: Sequence[str], port: int = 8883, listen: str = "0.0.0.0"
-    ) -> BrokerFolder:
+    def create(cls, path: Path, hosts: Sequence[str], port: int = 8883, listen: str = "0.0.0.0") -> BrokerFolder:
         """A new folder for a broker that is reached under these names or addresses."""
         if not hosts:
             raise InvalidInput("hosts must name at least one name or address of the broker, got none")
         if not 0 < port < 65536:
             raise InvalidInput(f"port must be between 1 and 65535, got {port}")
-        for name in devices:
-            _check_device(name)
-        if len(set(devices)) < len(devices):
-            raise InvalidInput(f"devices must be named once each, got {', '.join(devices)}")
         if path.exists() and any(path.iterdir()):
             raise InvalidInput(f"the broker's folder must be new or empty, got {str(path)!r}")
         make_private_folder(path)
@@ -107,61 +93,67 @@ class BrokerFolder:
         (path / "broker.toml").write_text(tomli_w.dumps({"port": port, "listen": listen}), encoding="utf-8")
         made = cls(path)
         (path / "mosquitto.conf").write_text(made._mosquitto_configuration(), encoding="utf-8")
-        for name in (SERVER_NAME, *devices):
-            made._issue(name)
         return made
 
     @property
     def _settings_file(self) -> Path:
         return self.path / "broker.toml"
 
-    def party(self, name: str) -> Party:
-        """The files of a device, or of the server (``SERVER_NAME``)."""
-        folder = self.path / "parties"
-        found = Party(self.path / "ca.pem", folder / f"{name}.pem", folder / f"{name}.key")
-        if not found.certificate.is_file():
-            raise InvalidInput(f"the party must be one that has a certificate here, got {name!r}")
-        return found
+    @property
+    def url(self) -> str:
+        """Where parties reach it: the first of its names or addresses."""
+        host = self._hosts()[0]
+        return f"mqtts://{f'[{host}]' if ':' in host else host}:{self.port}"
 
-    def add(self, name: str) -> Party:
-        """A certificate for another device, or a new one for a device whose last was revoked."""
-        _check_device(name)
-        if (self.path / "parties" / f"{name}.pem").exists():
-            raise InvalidInput(f"a device with a certificate must be revoked before it gets another, got {name!r}")
-        self._issue(name)
-        return self.party(name)
+    @property
+    def authority(self) -> str:
+        """Who signs its certificates, as PEM."""
+        return (self.path / "ca.pem").read_text(encoding="ascii")
 
-    def renew(self, name: str) -> Party:
-        """Another certificate for a party: the former lets it in until it expires, so that nobody has to hurry."""
-        party = self.party(name)
-        former = party.certificate.parent
-        party.certificate.replace(former / f"{name}.former-{len(list(former.glob(f'{name}.former-*')))}")
-        self._issue(name)
-        return party
+    def admit(self, name: str, request: str) -> str:
+        """A certificate (PEM) for the key of a party's request: the same again while half of its time is left.
+
+        Another key gets another certificate; the former lets the party in until it expires: nobody has to hurry.
+        """
+        checked_name(name, "a party's name")
+        digest = key_digest(read_request(name, request.encode()))
+        if digest in {key_digest(read_certificate(one)) for one in self._revoked()}:
+            raise InvalidInput(
+                f"the request of {name!r} must be for a key that was not revoked, got {digest[:16]}: codedfl site enrol"
+                " makes a new one"
+            )
+        place = self.path / "parties" / f"{name}.pem"
+        if place.is_file():
+            found = read_certificate(place.read_bytes())
+            if key_digest(found) == digest and found.not_valid_after_utc - datetime.now(UTC) > timedelta(DAYS / 2):
+                return place.read_text(encoding="ascii")
+            place.replace(place.with_name(f"{name}.former-{len(list(place.parent.glob(f'{name}.former-*')))}"))
+        place.write_bytes(self._authority().for_request(name, request.encode(), DAYS))
+        return place.read_text(encoding="ascii")
 
     def renew_own(self) -> None:
         """Another certificate for the broker itself, for the same names; it reads it when it starts."""
-        found = x509.load_pem_x509_certificate((self.path / "broker.pem").read_bytes())
-        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        issued = self._authority().for_listener([str(one.value) for one in names], DAYS)
+        issued = self._authority().for_listener(self._hosts(), DAYS)
         (self.path / "broker.pem").write_bytes(issued.certificate)
         write_private(self.path / "broker.key", [issued.key])
 
-    def revoke(self, name: str) -> None:
-        """Let a lost certificate in no more, nor those that it followed. The broker reads the list when it starts."""
-        party = self.party(name)
-        revoked = self.path / "revoked"
-        for certificate in (party.certificate, *party.certificate.parent.glob(f"{name}.former-*")):
-            certificate.replace(revoked / f"{name}-{len(list(revoked.iterdir()))}.pem")
-        party.key.unlink(missing_ok=True)
-        lost = [path.read_bytes() for path in sorted(revoked.iterdir())]
-        (self.path / "revoked.pem").write_bytes(self._authority().revocations(lost, 10 * DAYS))
+    def _hosts(self) -> list[str]:
+        found = read_certificate((self.path / "broker.pem").read_bytes())
+        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        return [str(one.value) for one in names]
 
-    def _issue(self, name: str) -> None:
-        issued = self._authority().for_party(name, DAYS)
-        folder = self.path / "parties"
-        write_private(folder / f"{name}.key", [issued.key])
-        (folder / f"{name}.pem").write_bytes(issued.certificate)
+    def revoke(self, name: str) -> None:
+        """Let a party's certificate in no more, nor those before it. The broker reads the list when it starts."""
+        place = self.path / "parties" / f"{checked_name(name, 'the party')}.pem"
+        if not place.is_file():
+            raise InvalidInput(f"the party must be one that has a certificate here, got {name!r}")
+        revoked = self.path / "revoked"
+        for certificate in (place, *place.parent.glob(f"{name}.former-*")):
+            certificate.replace(revoked / f"{name}-{len(list(revoked.iterdir()))}.pem")
+        (self.path / "revoked.pem").write_bytes(self._authority().revocations(self._revoked(), 10 * DAYS))
+
+    def _revoked(self) -> list[bytes]:
+        return [path.read_bytes() for path in sorted((self.path / "revoked").iterdir())]
 
     def _authority(self) -> Authority:
         return Authority.loaded((self.path / "ca.pem").read_bytes(), (self.path / "ca.key").read_bytes())
@@ -247,9 +239,3 @@ def _access_list() -> str:
 
 def _mosquitto() -> str | None:
     return shutil.which("mosquitto", path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"]))
-
-
-def _check_device(name: str) -> None:
-    checked_name(name, "a device's name")
-    if name == SERVER_NAME:
-        raise InvalidInput(f"a device's name must not be that of the server, got {name!r}")

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -118,6 +119,7 @@ class BrokerLink:
         self._unreachable = ""  # why, when that was told last
         self._short = 0  # short connections in a row
         self._answered = threading.Event()
+        self._newest: paho.MQTTMessageInfo | None = None  # of what was published
         # Made once: paho builds a table of all properties each time.
         self._passing = _properties(PacketTypes.PUBLISH, MessageExpiryInterval=EXPIRY_SECONDS)
         context = address.context()
@@ -143,8 +145,8 @@ class BrokerLink:
             )
         except ssl.SSLCertVerificationError as error:
             raise BrokerFailed(
-                f"the certificate of the broker at {self.address} must be signed by --ca, be valid today and carry that"
-                f" name, got {one_line(error.verify_message)}"
+                f"the certificate of the broker at {self.address} must be signed by the kit's authority, be valid today"
+                f" and carry that name, got {one_line(error.verify_message)}"
             ) from None
         except (OSError, ValueError) as error:
             raise BrokerFailed(f"the broker must be reachable at {self.address}, got {one_line(error)}") from None
@@ -181,15 +183,16 @@ class BrokerLink:
         if not self._client.is_connected():
             return
         properties = None if retain else self._passing
-        self._client.publish(topic, payload, qos=int(retain), retain=retain, properties=properties)
+        self._newest = self._client.publish(topic, payload, qos=int(retain), retain=retain, properties=properties)
         self.bytes_out += len(payload)
         self.messages_out += 1
 
     def flush(self, seconds: float) -> None:
         """Wait until the broker has taken what was published, no longer than this."""
-        until = time.monotonic() + seconds
-        while self._client.want_write() and time.monotonic() < until:
-            time.sleep(0.01)
+        # What was published before the newest has left before it. On a lost connection nothing is waited for.
+        if self._newest is not None:
+            with suppress(RuntimeError, ValueError):
+                self._newest.wait_for_publish(seconds)
 
     def events(self, seconds: float) -> list[Event]:
         """See ``Link``; raises ``BrokerFailed`` when the broker has refused something for good."""

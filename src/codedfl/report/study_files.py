@@ -39,7 +39,7 @@ _MODELLED = "class_modelled"
 _RECODED = "levels and gaps of fewer than {} rows of a site are recoded there: see Disclosure in result.html"
 
 
-def write_results(
+def write_numbers(
     folder: Path,
     study: Study,
     findings: StudyFindings,
@@ -47,8 +47,8 @@ def write_results(
     invited: Iterable[str] = (),
     *,
     rehearsal: bool = False,
-) -> Path:
-    """Write all of it into a folder, readable for its owner alone; returns the page.
+) -> Unchecked:
+    """Write what was found into a folder, readable for its owner alone; returns what result.json has.
 
     owners: whose rows are in which total. invited: the owners on the roster, of whom some may be in none.
     rehearsal: whether all devices were in this process, so that no sentence says otherwise.
@@ -72,7 +72,20 @@ def write_results(
         files[TOTAL_FILE] = json.dumps(total_json(study, findings, owners.get("gram", ()))) + "\n"
     for name, text in files.items():
         write_private(folder / name, [text.encode()])
-    return write_report(folder, result)
+    return result
+
+
+def write_results(
+    folder: Path,
+    study: Study,
+    findings: StudyFindings,
+    owners: Mapping[str, Sequence[str]],
+    invited: Iterable[str] = (),
+    *,
+    rehearsal: bool = False,
+) -> Path:
+    """``write_numbers`` and ``write_report``: all of it; returns the page."""
+    return write_report(folder, write_numbers(folder, study, findings, owners, invited, rehearsal=rehearsal))
 
 
 def write_report(folder: Path, result: Unchecked) -> Path:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from codedfl.analyses.study_analysis import StudyFindings
+from codedfl.contract.names import SERVER_NAME
 from codedfl.contract.study import Study
 from codedfl.engines.mqtt_server import MqttEngine
 from codedfl.mqtt.address import BrokerAddress
-from codedfl.mqtt.broker_folder import SERVER_NAME
 from codedfl.mqtt.link import BrokerLink
 from codedfl.mqtt.topics import level_of
 from codedfl.private_files import make_private_folder, sole_user

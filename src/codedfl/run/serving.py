@@ -29,11 +29,12 @@ from codedfl.errors import CodedFLError, InvalidInput, NotEnoughDevices
 from codedfl.private_files import make_private_folder, sole_user
 from codedfl.report.event_log import Scored
 from codedfl.report.run_watch import RunWatch, begun_study
-from codedfl.report.study_files import write_results
+from codedfl.report.study_files import write_numbers, write_report
 from codedfl.sum.asking import Engine, Patience
 from codedfl.sum.events import Event, SumBegun
 from codedfl.sum.session import Session
 from codedfl.sum.store import Store
+from codedfl.typing import Unchecked
 
 log = logging.getLogger("codedfl.server")
 
@@ -121,7 +122,10 @@ def serve_study(
         log.info(absences(study, serving.roster))
         watch.take(begun_study(sums))
         with watch.told_how_it_ends():
-            return _served(engine, sums, serving, store, watch, wall)
+            findings, result = _served(engine, sums, serving, store, watch, wall)
+        # Drawn for seconds, when devices have deleted their keys and numbers are there: result.json has all of it.
+        write_report(serving.output, result)
+        return findings
 
 
 def check_former(output: Path) -> None:
@@ -135,7 +139,7 @@ def check_former(output: Path) -> None:
 
 def _served(
     engine: Engine, sums: StudySums, serving: Serving, store: Store, watch: RunWatch, wall: Callable[[], float]
-) -> StudyFindings:
+) -> tuple[StudyFindings, Unchecked]:
     absent = _Absences(sums)
     session = Session(
         engine,
@@ -170,9 +174,9 @@ def _served(
         log.warning(missing)
     if findings.score is not None:
         watch.take(Scored(findings.score.value, findings.score.rows))
-    write_results(serving.output, sums.study, findings, totals.owners, serving.roster.owners)
+    result = write_numbers(serving.output, sums.study, findings, totals.owners, serving.roster.owners)
     _close(session)
-    return findings
+    return findings, result
 
 
 def _close(session: Session) -> None:

@@ -384,9 +384,9 @@ class Device:
     def _certify(self, keys: GenerationKeys, common: wire.CertifyCommon, own: wire.CertifyOwn) -> bytes:
         """Recompute a total from what owners and holders have signed, so that nobody need believe the server."""
         layout, terms, label = self._contract.layout(common.ask), self._terms, label_of(self._terms.study, common.ask)
+        entries = self._checked_list(keys.scope, common.ask, common.list, own.entries)
         if not layout.certified or layout.size:
             raise Refused("request", "only small statistics that devices act upon are certified")
-        entries = self._checked_list(keys.scope, common.ask, common.list, own.entries)
         # Invariant: every owner of the list and every role, each once and in the contract's order.
         if len(own.uploads) != len(entries) or len(own.sums) != terms.colluders + 1:
             raise Refused("list", "a certified total must have an upload of each owner and a sum of each role")

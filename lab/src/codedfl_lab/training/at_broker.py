@@ -6,11 +6,11 @@ import secrets
 import time
 from collections.abc import Callable
 
+from codedfl.contract.names import SERVER_NAME
 from codedfl.crypto.sealed import Identity
 from codedfl.engines import mqtt_device
 from codedfl.engines.mqtt_server import MqttEngine
 from codedfl.mqtt.address import BrokerAddress
-from codedfl.mqtt.broker_folder import SERVER_NAME
 from codedfl.mqtt.link import BrokerLink
 from codedfl.mqtt.topics import level_of
 from codedfl.solve.solver import Solver

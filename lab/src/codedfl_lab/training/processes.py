@@ -23,10 +23,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from codedfl.contract.names import SERVER_NAME
 from codedfl.data.problem import Problem
 from codedfl.errors import CodedFLError
 from codedfl.mqtt.address import BrokerAddress
-from codedfl.mqtt.broker_folder import SERVER_NAME, BrokerFolder, may_publish, may_read
+from codedfl.mqtt.broker_folder import BrokerFolder, may_publish, may_read
 from codedfl.mqtt.small_broker import SmallBroker
 from codedfl.solve.solver import Solver
 from codedfl.sum.asking import Patience
@@ -35,6 +36,7 @@ from codedfl_lab.parties.making import Parties, Roster
 from codedfl_lab.schemes.descriptor import CodedScheme
 from codedfl_lab.training.at_broker import join, serve
 from codedfl_lab.training.in_process import SERVER, simulated_identity, statistic_of
+from codedfl_lab.training.local_party import local_party
 
 _HOST = "127.0.0.1"
 _START_SECONDS, _END_SECONDS = 60.0, 10.0
@@ -89,7 +91,7 @@ def train_in_processes(
         for name in problem.device_names:
             rows = problem.rows_of(problem.device_names.index(name))
             own = problem.X[rows], problem.Y[rows]
-            started.add(name, _device, parties, name, own, broker.address_for(name), troubles.late.get(name, 0.0))
+            started.add(name, _device, parties, name, own, broker[name], troubles.late.get(name, 0.0))
 
         def on_epoch(epoch: int, _theta: Floats) -> None:
             ends.append(time.monotonic())
@@ -99,34 +101,24 @@ def train_in_processes(
                     killed.append(name)
 
         server = simulated_identity(SERVER)
-        model = serve(parties, statistic, solver, server, broker.address_for(SERVER_NAME), on_epoch, _PATIENCE)
+        model = serve(parties, statistic, solver, server, broker[SERVER_NAME], on_epoch, _PATIENCE)
         started.wait_for(problem.device_names)
     return Finished(model, tuple(one - ends[0] for one in ends), tuple(killed))
 
 
-def _broker(folder: Path, names: tuple[str, ...], started: _Processes) -> _Listening:
+def _broker(folder: Path, names: tuple[str, ...], started: _Processes) -> dict[str, BrokerAddress]:
+    """Everybody's way to a broker at a port that the system has chosen."""
     listening, told = multiprocessing.Pipe(duplex=False)
-    broker = BrokerFolder.create(folder, [_HOST], names, listen=_HOST)
+    broker = BrokerFolder.create(folder, [_HOST], listen=_HOST)
     started.add("broker", _serve_broker, folder, told)
     told.close()
     try:
         if listening.poll(_START_SECONDS):
-            return _Listening(broker, int(listening.recv()))
+            port = int(listening.recv())
+            return {name: local_party(broker, name, folder / "keys" / name, port) for name in (*names, SERVER_NAME)}
     except EOFError:  # its process has ended
         pass
     raise CodedFLError(f"the broker must listen on this machine within {_START_SECONDS:g} s, got no port from it")
-
-
-@dataclass(frozen=True)
-class _Listening:
-    """A broker at a port that the system has chosen."""
-
-    folder: BrokerFolder
-    port: int
-
-    def address_for(self, party: str) -> BrokerAddress:
-        files = self.folder.party(party)
-        return BrokerAddress.parse(f"mqtts://{_HOST}:{self.port}", files.authority, files.certificate, files.key)
 
 
 # -- what runs in the other processes
