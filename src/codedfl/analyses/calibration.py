@@ -54,7 +54,7 @@ def _with_interval(value: float, error: float) -> str:
 def calibration_line(
     totals: Totals, model: LogisticModel, beta: Floats, points: int
 ) -> Generator[Ask, Any, Line | None]:
-    """By Newton's iteration over at most so many totals; None where it needs more, or goes far from 0 and 1.
+    """By Newton's iteration over at most ``points`` totals; None where it needs more, or goes far from 0 and 1.
 
     beta: the coefficients of the scaled columns, within the model's bound.
 

@@ -56,7 +56,7 @@ def nested(findings: Sequence[Finding]) -> list[Nested]:
     >>> made = [Inference(one, np.ones(len(one)), np.eye(len(one)), 97, fit) for one, fit in zip(terms, fits)]
     >>> found = nested([InferenceFinding(f"m{k}", "linear", one) for k, one in enumerate(made)])
     >>> [one.line() for one in found]
-    ["'m1' beside 'm0': F 8.818 on 1 and 97, p 0.00376"]
+    ["'m1' beside 'm0': F 8.238 on 1 and 97, p 0.00504"]
     """
     known = [(one.name, part) for one in findings if (part := _classical(one)) is not None]
     pairs = permutations(known, 2)

@@ -392,7 +392,7 @@ class Study:
     @property
     def at_points(self) -> frozenset[str]:
         """The statistics whose arguments are counted by ``most_points``, all together."""
-        return frozenset({"score"}.union(*(set(model.at_points) & set(model.statistics) for model in self.models)))
+        return frozenset({"score"}.union(*(set(model.at_points) & {*self._asked_for(model)} for model in self.models)))
 
     def most_asks(self, statistic: str) -> int:
         """How many different arguments a statistic has that is not asked for at points: one per model that needs it."""
