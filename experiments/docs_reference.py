@@ -20,12 +20,12 @@ import typer
 
 import codedfl
 import codedfl_lab
+from codedfl.authoring.draft import draft_of_table, study_text
 from codedfl.cli.app import app
 from codedfl.cli.exit_codes import MEANINGS
 from codedfl.cli.settings import settings_of
 from codedfl.contract import policy as policy_config
 from codedfl.contract import toml_file
-from codedfl.contract.draft import draft_of_table, study_text
 from codedfl.contract.models import MODELS
 from codedfl.contract.policy import Policy
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
@@ -243,7 +243,7 @@ def results_json() -> str:
     ]
     kinds = (
         results.Results, results.SchemeResult, results.Summary, results.Times, results.Speedups, results.Gain,
-        results.Exposure, results.Claim, results.Goal, results.AtPrice, results.Price, results.Sensitivity,
+        results.ExposureResult, results.Claim, results.ScoreGoal, results.AtPrice, results.Price, results.Sensitivity,
         results.AtSize, results.TimedScheme, results.PaperValue, results.Took, results.TraceRow,
     )  # fmt: skip
     for kind in kinds:

@@ -12,7 +12,7 @@ import msgpack
 import numpy as np
 
 from codedfl.mqtt import topics
-from codedfl.mqtt.link import BrokerLink, Connected, Received
+from codedfl.mqtt.link import BrokerLink, LinkUp, Received
 from codedfl.typing import Floats
 
 STUDY = "fedavg"
@@ -43,7 +43,7 @@ class FedAvgDevice:
     def run(self) -> None:
         while True:
             for event in self._link.events(1.0):
-                if isinstance(event, Connected):
+                if isinstance(event, LinkUp):
                     self._link.subscribe(topics.inbox(STUDY, self._name))
                     self._link.publish(topics.presence(STUDY, self._name), b"here", retain=True)
                 elif isinstance(event, Received):
@@ -76,7 +76,7 @@ def train(
     here: set[str] = set()
     while here != set(names):
         for event in link.events(1.0):
-            if isinstance(event, Connected):
+            if isinstance(event, LinkUp):
                 link.subscribe(topics.presence(STUDY, "+"), topics.outbox(STUDY, "+"))
             elif isinstance(event, Received) and event.topic.endswith(topics.HERE) and event.payload:
                 here.add(topics.device_of(event.topic))

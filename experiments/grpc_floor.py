@@ -18,7 +18,7 @@ import msgpack
 
 from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
-from codedfl.mqtt.link import Connected, Event, Received, Will
+from codedfl.mqtt.link import LinkEvent, LinkUp, Received, Will
 
 _SERVICE, _METHOD = "codedfl.Floor", "Link"
 _LARGEST = [("grpc.max_receive_message_length", 1 << 22), ("grpc.max_send_message_length", 1 << 22)]
@@ -28,14 +28,14 @@ class _Queued:
     """Events of a link whose messages come in another thread."""
 
     def __init__(self) -> None:
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[LinkEvent] = queue.SimpleQueue()
         self.bytes_in = self.bytes_out = 0
 
     def subscribe(self, *names: str) -> None:
         """Everything comes anyway."""
 
-    def events(self, seconds: float) -> list[Event]:
-        found: list[Event] = []
+    def events(self, seconds: float) -> list[LinkEvent]:
+        found: list[LinkEvent] = []
         try:
             found.append(self._events.get(timeout=seconds))
             while True:
@@ -63,7 +63,7 @@ class GrpcServerLink(_Queued):
         credentials = grpc.ssl_server_credentials([pair], party.authority.read_bytes(), require_client_auth=True)
         self.port = self._server.add_secure_port("127.0.0.1:0", credentials)
         self._server.start()
-        self._events.put(Connected())
+        self._events.put(LinkUp())
 
     def _stream(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
         name = dict(context.invocation_metadata())["device"]
@@ -124,7 +124,7 @@ class GrpcDeviceLink(_Queued):
                 pass
 
         ThreadPoolExecutor(1).submit(read)
-        self._events.put(Connected())
+        self._events.put(LinkUp())
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
         del retain

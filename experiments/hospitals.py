@@ -32,7 +32,7 @@ import statsmodels.api as sm
 from codedfl.analyses.glm import GlmFit
 from codedfl.analyses.inference import Inference
 from codedfl.analyses.scoring import NumberScore
-from codedfl.contract.draft import draft_from_table_one, draft_of_table, study_text
+from codedfl.authoring.draft import draft_from_table_one, draft_of_table, study_text
 from codedfl.contract.merging import merged_study, recoded
 from codedfl.contract.models import MODELS
 from codedfl.contract.policy import Policy

@@ -12,8 +12,9 @@ import argparse
 from pathlib import Path
 
 from codedfl.data.dataset import Dataset
-from codedfl.data.features import FeatureMap, RandomFourierFeatures, covariance_rows, principal_of
-from codedfl.data.features.principal import PrincipalFourierFeatures
+from codedfl.data.features import FeatureMap, covariance_rows, principal_of
+from codedfl.data.features.pca_rbf import PrincipalFourierFeatures
+from codedfl.data.features.rbf import RandomFourierFeatures
 from codedfl.data.problem import PAPER_REGULARISATION, make_problem
 from codedfl.solve.krylov import BlockKrylov
 from codedfl_lab import datasets

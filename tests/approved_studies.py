@@ -17,8 +17,13 @@ import numpy as np
 from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.models import LogisticModel, PoissonModel, ResidualsModel, RobustModel, SurvivalModel, TableModel
 from codedfl.contract.models.cox import CoxModel
+from codedfl.contract.models.logistic import LogisticModel
+from codedfl.contract.models.poisson import PoissonModel
+from codedfl.contract.models.residuals import ResidualsModel
+from codedfl.contract.models.robust import RobustModel
+from codedfl.contract.models.survival import SurvivalModel
+from codedfl.contract.models.table import TableModel
 from codedfl.contract.roster import Roster, save_roster
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, Study, SubModel

@@ -8,7 +8,7 @@ from codedfl.sum import wire
 from codedfl.sum.device import Device
 from codedfl.sum.keys import ExchangeKey, Scope, digest, open_reply, signed_request
 from codedfl.sum.terms import Terms
-from codedfl.sum.wire import Enrolment, Entry, RoleKey
+from codedfl.sum.wire import Enrolment, ListEntry, RoleKey
 from federations import SERVER
 
 NOT_AFTER = 1000
@@ -52,10 +52,10 @@ class ByHand:
     def upload(self, name: str, ask: bytes, role_keys: Sequence[RoleKey]) -> wire.Reply:
         return self.reply(name, "upload", wire.AskCommon(*self.ids, ask), wire.UploadOwn(tuple(role_keys)))
 
-    def entry(self, one: Enrolment, nonce: bytes = bytes(16)) -> Entry:
-        return Entry(one.name, one.public, one.not_after, one.signature, nonce)
+    def entry(self, one: Enrolment, nonce: bytes = bytes(16)) -> ListEntry:
+        return ListEntry(one.name, one.public, one.not_after, one.signature, nonce)
 
-    def answer(self, name: str, ask: bytes, key: RoleKey, entries: Sequence[Entry], e: bytes = b"") -> wire.Reply:
+    def answer(self, name: str, ask: bytes, key: RoleKey, entries: Sequence[ListEntry], e: bytes = b"") -> wire.Reply:
         text = wire.encode_list(tuple(entries))
         common = wire.AnswerCommon(*self.ids, ask, digest(text), e)
         return self.reply(name, "answer", common, wire.AnswerOwn(key, b"", (0, 1), text))

@@ -20,7 +20,7 @@ import codedfl_lab
 
 # Bottom to top; a folder may import what stands above it in this list, and itself. The lab may import all of codedfl.
 FOUNDATION = {
-    *("errors", "typing", "checks", "files", "logs", "private_files", "version", "on_demand", "additions"),
+    *("errors", "typing", "typed", "checks", "files", "logs", "private_files", "version", "on_demand", "additions"),
 }
 LAYERS = {
     "codedfl": [
@@ -36,6 +36,7 @@ LAYERS = {
         "engines",
         "device",
         "analyses",
+        "authoring",
         "report",
         "run",
         "flower",

@@ -9,7 +9,9 @@ import json
 import os
 import subprocess
 import sys
+import time
 import tomllib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ import pytest
 from experiments.house import fleet_memory
 from experiments.local_study import LocalStudy, agree
 
-from codedfl.contract.draft import draft_of_table, study_text
+from codedfl.authoring.draft import draft_of_table, study_text
 from codedfl.data.tables import as_raw_table
 from codedfl.run.rehearsal import dealt_out
 
@@ -28,15 +30,14 @@ NOT_OURS_TO_RUN = (
 )
 MOST_MEGABYTES = 75
 MOST_TIMES_AS_LONG = 1.5
-TIMED = 7  # starts of each kind, of which the fastest counts
+TIMED = 9  # starts of each kind at least, of which the fastest counts; on a busy machine up to three times as many
 
 TELL = """
 def tell():
-    import json, os, time
-    seconds = time.process_time()  # of this process from its beginning: others may be busy
+    import json, os
     with open("/proc/self/status") as status:
         used = next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
-    print(json.dumps({"modules": list(sys.modules), "megabytes": used / 1024, "seconds": seconds}), flush=True)
+    print(json.dumps({"modules": list(sys.modules), "megabytes": used / 1024}), flush=True)
     os._exit(0)
 """
 # Nobody listens there: the first attempt to connect ends the command.
@@ -94,11 +95,18 @@ def bytecode(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 def started(code: str, env: dict[str, str], *arguments: object) -> dict[str, Any]:
     command = [sys.executable, "-c", code, *map(str, arguments)]
+    begun = time.perf_counter()
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
+    seconds = time.perf_counter() - begun
     assert done.returncode == 0 and done.stdout, done.stderr
     assert code != JOIN or f"the broker must be reachable at {NOBODY}" in done.stderr, done.stderr
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return {**found, "seconds": seconds}
+
+
+def approve(_approved: LocalStudy, env: dict[str, str]) -> dict[str, Any]:
+    """Up to the moment in which it looks for the kit, which is not there."""
+    return started(JOIN, env, "site", "approve", "no-such.kit", "--who", "somebody")
 
 
 def join(approved: LocalStudy, env: dict[str, str]) -> dict[str, Any]:
@@ -138,13 +146,23 @@ def test_a_node_of_flower_loads_its_own_side_only(approved: LocalStudy, bytecode
     assert within(found["modules"], (*NOT_OURS_TO_RUN, "codedfl.mqtt", "codedfl.cli")) == []
 
 
-def test_a_device_starts_nearly_as_fast_as_what_it_is_made_of(approved: LocalStudy, bytecode: dict[str, str]):
-    """By the processor's time, the fastest of several starts: whatever else a machine does only makes one longer."""
-    theirs = third_party(join(approved, bytecode)["modules"])  # and writes the bytecode
+@pytest.mark.parametrize("command", [approve, join])
+def test_a_device_starts_nearly_as_fast_as_what_it_is_made_of(
+    command: Callable[[LocalStudy, dict[str, str]], dict[str, Any]], approved: LocalStudy, bytecode: dict[str, str]
+):
+    """By the clock, the fastest of several starts in turns: whatever else a machine does only makes one longer.
+
+    So both are started until each had a quiet moment; a start that is too long is so at every moment.
+    """
+    theirs = third_party(command(approved, bytecode)["modules"])  # and writes the bytecode
     assert set(theirs) <= {*started(THIRD_PARTY, bytecode, *theirs)["modules"]}
-    pairs = [(join(approved, bytecode), started(THIRD_PARTY, bytecode, *theirs)) for _ in range(TIMED)]
-    ours, without_ours = (min(one[place]["seconds"] for one in pairs) for place in (0, 1))
-    assert ours <= MOST_TIMES_AS_LONG * without_ours
+    ours, without_ours = list[float](), list[float]()
+    for turn in range(3 * TIMED):
+        ours.append(command(approved, bytecode)["seconds"])
+        without_ours.append(started(THIRD_PARTY, bytecode, *theirs)["seconds"])
+        if turn >= TIMED - 1 and min(ours) <= MOST_TIMES_AS_LONG * min(without_ours):
+            break
+    assert min(ours) <= MOST_TIMES_AS_LONG * min(without_ours)
 
 
 def test_the_listing_sees_what_a_simulation_loads(bytecode: dict[str, str]):

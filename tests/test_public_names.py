@@ -47,6 +47,12 @@ def test_another_name_is_an_attribute_error(package: ModuleType):
         package.Rnig  # noqa: B018
 
 
+def test_they_are_few_and_those_of_the_laboratory_are_its_own():
+    product, laboratory = set(codedfl.__all__) - {"__version__"}, set(codedfl_lab.__all__) - {"__version__"}
+    assert len(codedfl.__all__) <= 40 and len(codedfl_lab.__all__) <= 40
+    assert not product & laboratory
+
+
 def test_the_doors_are_public():
     assert (codedfl.Solver, codedfl_lab.Scheme, codedfl_lab.CodedScheme) == (Solver, Scheme, CodedScheme)
     assert (codedfl_lab.LatencyModel, codedfl_lab.compare, codedfl_lab.plan) == (LatencyModel, compare, plan)

@@ -18,7 +18,7 @@ from codedfl.solve.solver import Solver
 from codedfl.sum.asking import Engine
 from codedfl.sum.device import Device, InMemory
 from codedfl.typing import Floats, RandomBytes
-from codedfl_lab.parties.making import Parties, Roster
+from codedfl_lab.parties.making import Parties, TrainingRoster
 from codedfl_lab.parties.statistic import RowsStatistic
 from codedfl_lab.schemes.descriptor import CodedScheme
 from codedfl_lab.training.in_process import PATIENCE, SERVER, simulated_identity
@@ -69,7 +69,7 @@ class Small:
 
     def parties(self, scheme: CodedScheme, *, masks: bool = True) -> Parties:
         keys = {name: simulated_identity(name).public for name in self.names}
-        roster = Roster(simulated_identity(SERVER).public, keys)
+        roster = TrainingRoster(simulated_identity(SERVER).public, keys)
         return scheme.parties(self.statistic(scheme), roster, masks=masks)
 
     def devices(self, parties: Parties) -> dict[str, Device]:

@@ -15,8 +15,8 @@ from sklearn.datasets import load_diabetes
 
 from codedfl import load_study
 from codedfl.analyses.study_analysis import refit
-from codedfl.contract.check import check_table
-from codedfl.contract.draft import draft_of_table, study_text
+from codedfl.authoring.check import check_table
+from codedfl.authoring.draft import draft_of_table, study_text
 from codedfl.contract.merging import merged_study, recoded
 from codedfl.contract.policy import Policy
 from codedfl.contract.study import SubModel

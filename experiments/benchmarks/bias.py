@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codedfl.analyses.glm import GlmFinding
-from codedfl.contract.models import LogisticModel
+from codedfl.contract.models.logistic import LogisticModel
 from codedfl.typing import Floats
 from experiments.statistics.cases import Case, found_by
 

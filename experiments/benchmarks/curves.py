@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codedfl.contract.models import SurvivalModel
+from codedfl.contract.models.survival import SurvivalModel
 from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import Study
 from codedfl.report.event_log import EVENTS_FILE, Finished

@@ -13,8 +13,9 @@ import pandas as pd
 
 from codedfl.analyses.cox import CoxFinding
 from codedfl.analyses.glm import GlmFinding
-from codedfl.contract.models import LogisticModel, StudyModel
+from codedfl.contract.models import StudyModel
 from codedfl.contract.models.cox import CoxModel
+from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.policy import Policy
 from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from codedfl.analyses.glm import GlmFinding
-from codedfl.contract.models import GlmModel, LogisticModel, PoissonModel
 from codedfl.contract.models.dispersed import GammaModel, QuasiPoissonModel
+from codedfl.contract.models.glm import GlmModel
+from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.models.negative import NegativeBinomialModel
+from codedfl.contract.models.poisson import PoissonModel
 from experiments.statistics.cases import Case, Line, found_by
 from experiments.statistics.glm import design_of
 

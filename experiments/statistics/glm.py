@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 
 from codedfl.analyses.glm import GlmFinding
-from codedfl.contract.models import GlmModel, LogisticModel, PoissonModel, TableModel
+from codedfl.contract.models.glm import GlmModel
+from codedfl.contract.models.logistic import LogisticModel
+from codedfl.contract.models.poisson import PoissonModel
+from codedfl.contract.models.table import TableModel
 from codedfl.typing import Floats
 from experiments.statistics.cases import Case, Line, found
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from codedfl.analyses.conditional import ConditionalFit
+from codedfl.analyses.conditional_logit import ConditionalFit
 from codedfl.analyses.gee import GeeFit
 from codedfl.analyses.inference import Inference
 from codedfl.analyses.robust import InferenceFinding
 from codedfl.contract.models import StudyModel
-from codedfl.contract.models.matched import ConditionalLogitModel, GeeModel
+from codedfl.contract.models.conditional_logit import ConditionalLogitModel
+from codedfl.contract.models.gee import GeeModel
 from codedfl.typing import Floats
 from experiments.statistics.cases import Case, Line, found_by
 

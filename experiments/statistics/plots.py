@@ -10,7 +10,9 @@ import numpy as np
 from codedfl.analyses.glm import GlmFinding
 from codedfl.analyses.nested import nested
 from codedfl.analyses.residuals import ResidualsFinding
-from codedfl.contract.models import LogisticModel, ResidualsModel, SubModel
+from codedfl.contract.models import SubModel
+from codedfl.contract.models.logistic import LogisticModel
+from codedfl.contract.models.residuals import ResidualsModel
 from codedfl.contract.snapshot import take_snapshot
 from codedfl.data.tables import as_raw_table
 from codedfl.run.rehearsal import dealt_out, rehearsal_key

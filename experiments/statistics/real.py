@@ -17,9 +17,10 @@ import pandas as pd
 
 from codedfl.analyses.inference import Inference
 from codedfl.contract.models import StudyModel
+from codedfl.contract.models.conditional_logit import ConditionalLogitModel
 from codedfl.contract.models.cox import CoxModel
 from codedfl.contract.models.dispersed import QuasiPoissonModel
-from codedfl.contract.models.matched import ConditionalLogitModel, GeeModel
+from codedfl.contract.models.gee import GeeModel
 from codedfl.contract.models.negative import NegativeBinomialModel
 from codedfl.contract.models.ordinal import ProportionalOddsModel
 from codedfl.data.tables import RawTable

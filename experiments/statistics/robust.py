@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from codedfl.analyses.robust import InferenceFinding
-from codedfl.contract.models import HC, RobustModel
+from codedfl.contract.models.robust import HC, RobustModel
 from codedfl.contract.snapshot import take_snapshot
 from codedfl.run.rehearsal import Rehearsed, made_up_roster, rehearsal_key, rehearse
 from experiments.statistics.cases import Case, Line

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from codedfl.analyses.survival import SurvivalFinding
-from codedfl.contract.models import SurvivalModel
+from codedfl.contract.models.survival import SurvivalModel
 from experiments.statistics.cases import Case, Line, found
 
 BOUND = 1e-9

@@ -12,7 +12,7 @@ import statsmodels.api as sm
 from codedfl.analyses.cells import Clipping
 from codedfl.analyses.driving import findings_json, read_total, total_json
 from codedfl.analyses.study_analysis import refit
-from codedfl.contract.draft import draft_of_table, study_text
+from codedfl.authoring.draft import draft_of_table, study_text
 from codedfl.contract.models import SubModel
 from codedfl.contract.study import Study
 from codedfl.contract.study_columns import NumberTarget, StudyColumn

@@ -15,8 +15,12 @@ from experiments.statistics.robust import made_up as robust_case
 
 from codedfl.analyses.glm import GlmFinding
 from codedfl.analyses.robust import InferenceFinding
-from codedfl.contract.draft import draft_from_table_one, draft_of_table, study_text
-from codedfl.contract.models import LogisticModel, PoissonModel, RobustModel, StudyModel, TableModel
+from codedfl.authoring.draft import draft_from_table_one, draft_of_table, study_text
+from codedfl.contract.models import StudyModel
+from codedfl.contract.models.logistic import LogisticModel
+from codedfl.contract.models.poisson import PoissonModel
+from codedfl.contract.models.robust import RobustModel
+from codedfl.contract.models.table import TableModel
 from codedfl.contract.study import ClassTarget, Study, StudyColumn
 from codedfl.contract.toml_file import parse_study
 from codedfl.contract.words import explain

@@ -11,8 +11,10 @@ from experiments.statistics.cases import Case, found, found_by
 from experiments.statistics.dispersion import COLUMNS, KINDS, by_clinics, compared, made_up
 
 from codedfl.analyses.glm import GlmFinding
-from codedfl.contract.models import GlmModel, LogisticModel, PoissonModel
 from codedfl.contract.models.dispersed import GammaModel, QuasiPoissonModel
+from codedfl.contract.models.glm import GlmModel
+from codedfl.contract.models.logistic import LogisticModel
+from codedfl.contract.models.poisson import PoissonModel
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.statistics.statistic import Ask
 from totals import dealt, total_of

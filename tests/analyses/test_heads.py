@@ -14,7 +14,7 @@ from sklearn.neighbors import NearestCentroid
 from codedfl.analyses.analysis import Totals
 from codedfl.analyses.head_choice import HeadsFinding
 from codedfl.analyses.heads import ClassSums, Head, all_heads
-from codedfl.contract.check import check_table
+from codedfl.authoring.check import check_table
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import parse_study
 from codedfl.contract.words import explain

@@ -11,7 +11,8 @@ from experiments.statistics.matched import COLUMNS, by_set, lines, made_up
 
 from codedfl.contract.combinations import iteration_objection
 from codedfl.contract.models import StudyModel
-from codedfl.contract.models.matched import ConditionalLogitModel, GeeModel
+from codedfl.contract.models.conditional_logit import ConditionalLogitModel
+from codedfl.contract.models.gee import GeeModel
 from codedfl.contract.snapshot import Snapshot, take_snapshot
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.statistics.statistic import Ask, contribution

@@ -16,7 +16,8 @@ from experiments.statistics.plots import lines
 from codedfl.analyses.glm import GlmFinding
 from codedfl.analyses.residuals import ResidualsFinding
 from codedfl.analyses.scoring import ClassScore
-from codedfl.contract.models import LogisticModel, ResidualsModel
+from codedfl.contract.models.logistic import LogisticModel
+from codedfl.contract.models.residuals import ResidualsModel
 from codedfl.errors import MessageRefused
 from codedfl.statistics.statistic import Ask
 from totals import conducted, dealt

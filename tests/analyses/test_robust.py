@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from experiments.statistics.robust import lines, made_up
 
-from codedfl.contract.models import RobustModel
+from codedfl.contract.models.robust import RobustModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput

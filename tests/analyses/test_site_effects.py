@@ -9,7 +9,8 @@ import pytest
 import statsmodels.api as sm
 
 from codedfl.analyses.study_analysis import refit
-from codedfl.contract.models import LogisticModel, SubModel
+from codedfl.contract.models import SubModel
+from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.snapshot import Snapshot, take_snapshot
 from codedfl.contract.study import Study
 from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn

@@ -20,7 +20,7 @@ from codedfl.contract.merging import merged_study, recoded
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
 from codedfl.data.columns import CategoryColumn, NumberColumn
-from codedfl.data.features import PrincipalFourierFeatures
+from codedfl.data.features.pca_rbf import PrincipalFourierFeatures
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
 from codedfl.statistics.products import Products

@@ -11,7 +11,8 @@ from experiments.statistics.cases import found
 from experiments.statistics.survival import lines, made_up
 
 from codedfl.analyses.survival import SurvivalFinding
-from codedfl.contract.models import SubModel, SurvivalModel
+from codedfl.contract.models import SubModel
+from codedfl.contract.models.survival import SurvivalModel
 from codedfl.contract.words import explain
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.statistics.statistic import Ask

@@ -11,7 +11,7 @@ from experiments.statistics.glm import made_up, tabled
 
 from codedfl.analyses.analysis import Finding
 from codedfl.analyses.study_analysis import conduct
-from codedfl.contract.models import TableModel
+from codedfl.contract.models.table import TableModel
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
 from totals import dealt, total_of

@@ -14,9 +14,9 @@ import pytest
 from codedfl.analyses.described import DescribedLevels, DescribedNumber, drafted_range, quantile
 from codedfl.analyses.driving import findings_json
 from codedfl.analyses.table_one import TableOneFinding
+from codedfl.authoring.draft import draft_from_table_one, draft_of_table, study_text
 from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.draft import draft_from_table_one, draft_of_table, study_text
 from codedfl.contract.roster import Roster
 from codedfl.contract.study import Study
 from codedfl.contract.study_columns import Grid, NumberTarget

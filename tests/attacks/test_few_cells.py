@@ -17,7 +17,7 @@ from codedfl.analyses.analysis import NotFound
 from codedfl.analyses.glm import GlmFinding
 from codedfl.analyses.study_analysis import conduct
 from codedfl.contract.combinations import iteration_objection
-from codedfl.contract.models import LogisticModel
+from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, Study, StudyColumn
 from codedfl.data.columns import CategoryColumn, NumberColumn

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from codedfl.engines.in_process import Answer, InProcess
+from codedfl.engines.in_process import InProcess, ReplyBytes
 from codedfl.solve.descent import GradientDescent, Nesterov, StepSchedule
 from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
 from codedfl.solve.solver import Solver
@@ -53,7 +53,7 @@ TRAININGS: dict[str, tuple[Small, CodedScheme, bool]] = {
 class Straggling(InProcess):
     """In every epoch others are late for good, as many as the scheme can do without; replies come in any order."""
 
-    def __init__(self, devices: Mapping[str, Answer], late: int, rng: np.random.Generator) -> None:
+    def __init__(self, devices: Mapping[str, ReplyBytes], late: int, rng: np.random.Generator) -> None:
         super().__init__(devices)
         self._names, self._count, self._rng = list(devices), late, rng
         self._asked: set[bytes] = set()

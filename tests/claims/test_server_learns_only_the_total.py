@@ -138,8 +138,8 @@ class Attacker:
         for name, request, reply in self._seen:
             _, common, _ = parsed(request, wire.KINDS)
             opened = decode(reply, Reply, "a reply")
-            if isinstance(common, wire.AnswerCommon) and bool(common.e) == products and opened.kind == "ok":
-                packed = wire.decode(self._session.known.open(name, opened), wire.Answered, "an answer").numbers
+            if isinstance(common, wire.CodedAnswerCommon) and bool(common.e) == products and opened.kind == "ok":
+                packed = wire.decode(self._session.known.open(name, opened), wire.CodedAnswered, "an answer").numbers
                 count = len(packed) // 3 // len(self.primes)
                 residues = [int.from_bytes(packed[3 * i : 3 * i + 3], "little") for i in range(count * 2)]
                 found[name] = [residues[k * count : (k + 1) * count] for k in range(len(self.primes))]

@@ -1,4 +1,4 @@
-"""What the tests of the commands share: a folder of their own, and one small trained model."""
+"""Commands as people type them: what they print, write and refuse. They share a folder and one small trained model."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from codedfl_lab.cli import compare as compare_module
 from codedfl_lab.cli.scheme_choice import paper_entries
 from codedfl_lab.comparing.paper import alphas_for
 from codedfl_lab.comparing.parallel import in_parallel
-from codedfl_lab.comparing.results import Exposure, Gain, SchemeResult
+from codedfl_lab.comparing.results import ExposureResult, Gain, SchemeResult
 from codedfl_lab.report.fastest import leading_four, who_is_fastest
 from made_up_results import entry
 
@@ -209,7 +209,7 @@ def test_four_sentences_on_time_and_on_who_sees_what():
     paper_s = scheme("coded-padded", 158.0, private=True, speedup=2.45, alpha=16, label="coded-padded, α = 16")
     ours = scheme("coded-keys", 10.0, private=True, speedup=38.6, solver="cg", gain=Gain(4.03, 9.58), alpha=23)
     ours = replace(ours, label="coded-keys, α = 23")
-    safer = replace(ours, scheme="role-keys", parameters={"z": 1}, exposure=Exposure(0, 0, 3))
+    safer = replace(ours, scheme="role-keys", parameters={"z": 1}, exposure=ExposureResult(0, 0, 3))
     rival = scheme("conventional-full-batch", 96.0, private=False, speedup=4.03, solver="cg", gain=Gain(4.03, 1.0))
     rival = replace(rival, label="conventional FL, full batch")
     said = leading_four([rival, ours, paper_s, conventional], 0.9, "authors", "paper")

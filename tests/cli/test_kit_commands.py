@@ -13,7 +13,7 @@ import pytest
 import tomli_w
 from command_runner import Run, invoke
 
-from codedfl.contract.enrolment import Enrolment, load_enrolment
+from codedfl.contract.enrolment import EnrolmentRequest, load_enrolment
 from codedfl.contract.kit import Kit, load_kit
 from codedfl.crypto import authority
 from codedfl.crypto.authority import Requested
@@ -362,7 +362,9 @@ def test_requests_that_do_not_fit_admit_nobody(run: Run):
         "--roster must be given for a study that names one, got none"
     )
     thief = Identity.generate()
-    Enrolment.signed("clinic-1", thief, Requested.created("clinic-1").request.decode()).save(Path("thief.request"))
+    EnrolmentRequest.signed("clinic-1", thief, Requested.created("clinic-1").request.decode()).save(
+        Path("thief.request")
+    )
     known = load_enrolment(requests / "clinic-1.request").key
     given = ("--requests", "thief.request", "--roster", "kits/roster.toml", "--broker", "broker", "--out", "kits")
     line = refusal(run, "study", "kit", "kits/study.toml", *given)

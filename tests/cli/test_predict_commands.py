@@ -12,7 +12,7 @@ from experiments.statistics.glm import made_up
 from table_files import numbers, prices, species, write_csv, write_npz
 
 from codedfl.analyses.glm import GlmFinding
-from codedfl.contract.models import LogisticModel
+from codedfl.contract.models.logistic import LogisticModel
 from codedfl.data.model import TrainedModel
 from codedfl.errors import InvalidInput
 from codedfl.report.study_files import write_results

@@ -11,8 +11,8 @@ import pytest
 from command_runner import Run
 from kit_files import enrol, kit_of
 
+from codedfl.authoring.formula import formula_objection
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.formula import formula_objection
 from codedfl.contract.roster import load_roster
 from codedfl.contract.study_columns import NumberTarget
 from codedfl.contract.toml_file import load_study

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import oracle
-from codedfl_lab.code.answer_check import Projection, Verdict, judge, locate
+from codedfl_lab.code.answer_check import AnswerVerdict, Projection, judge, locate
 from codedfl_lab.code.gradient_code import GradientCode, GroupedCode
 from codedfl_lab.code.roles import RoleCode
 from codedfl_lab.primes.ring import NARROW, Ring, ring_primes
@@ -104,10 +104,10 @@ def test_groups_are_judged_each_on_its_own():
     rng = random.Random(6)
     code = GroupedCode(11, 4, ring_primes(30, 2), groups=2)  # groups of 6 and 5: 3 and 3 spare answers
     word = codeword(code, rng)
-    assert judge(code, in_one_block(word)) == Verdict()
-    assert judge(code, in_one_block(with_lies(code, word, [4, 7], rng))) == Verdict(liars=(4, 7))
+    assert judge(code, in_one_block(word)) == AnswerVerdict()
+    assert judge(code, in_one_block(with_lies(code, word, [4, 7], rng))) == AnswerVerdict(liars=(4, 7))
     torn = judge(code, in_one_block(with_lies(code, word, [0, 4, 7], rng)))
-    assert torn == Verdict(liars=(7,), undecided=(0, 2, 4, 6, 8, 10))
+    assert torn == AnswerVerdict(liars=(7,), undecided=(0, 2, 4, 6, 8, 10))
     assert not torn.agreed
 
 
@@ -161,4 +161,4 @@ def test_with_short_primes_four_vectors_look_at_every_answer():
         lie = list(expected)
         lie[seen_by] ^= 1
         projected = {0: expected, 1: lie, 2: expected, 3: [0] * 8}
-        assert judge(code, in_one_block(projected)) == Verdict(liars=(1,))
+        assert judge(code, in_one_block(projected)) == AnswerVerdict(liars=(1,))

@@ -130,11 +130,11 @@ def lying(world: World, names: list[str]):
             real = type(device)._answered_epoch
 
             def wrong(self, keys, common, own):
-                numbers = wire.decode(real(self, keys, common, own), wire.Answered, "").numbers
+                numbers = wire.decode(real(self, keys, common, own), wire.CodedAnswered, "").numbers
                 count = len(numbers) // ring.bytes_per_number
                 planes = ring.unpack(numbers, count)
                 planes[:, 0] = ring.add(planes, ring.from_integers(np.eye(1, count)[0]))[:, 0]
-                return wire.encode(wire.Answered(ring.pack(planes)))
+                return wire.encode(wire.CodedAnswered(ring.pack(planes)))
 
             if name in names:
                 device._answered_epoch = wrong.__get__(device)  # type: ignore[method-assign]
@@ -198,9 +198,9 @@ class Reads:
         ids: Any = session.known.ids
         digests: Any = [digest(wire.encode(one)) for one in (listed.members, listed)]
         fields: list[Any] = [*ids, ASK, *digests, e.astype("<i8").tobytes()]
-        common = wire.AnswerCommon(*fields)
+        common = wire.CodedAnswerCommon(*fields)
         envelopes = {i: session.envelopes[ASK][i].get(place, b"") for i in study.senders(place) if i != place}
-        return self.sent(place, "answer", common, wire.AnswerOwn(listed, envelopes, 0))
+        return self.sent(place, "answer", common, wire.CodedAnswerOwn(listed, envelopes, 0))
 
     def sent(self, place: int, kind: str, common: sum_wire.Common, own: sum_wire.Wire) -> Any:
         session, study = self.session, self.world.study
@@ -211,7 +211,7 @@ class Reads:
         plain = session.known.open(study.names[place], reply)
         if kind == "put":
             return ""
-        return study.ring.unpack(wire.decode(plain, wire.Answered, "").numbers, D * C)
+        return study.ring.unpack(wire.decode(plain, wire.CodedAnswered, "").numbers, D * C)
 
     def decoded(self, answers: dict[int, np.ndarray]) -> np.ndarray:
         study, ring = self.world.study, self.world.study.ring
@@ -273,9 +273,9 @@ def test_data_that_were_exchanged_on_the_way_are_refused():
     world.devices["device-0"] = world.started("device-0")
     envelope = session.envelopes[ASK][1][0]
     body = session.body(ASK, "device-1")
-    assert server.sent(0, "put", common, wire.PutOwn(server.listed, 1, envelope, body[:-1] + b"x")) == "data"
-    assert server.sent(0, "put", common, wire.PutOwn(server.listed, 2, envelope, body)) == "request"
-    assert server.sent(0, "put", common, wire.PutOwn(server.listed, 1, envelope, body)) == ""
+    assert server.sent(0, "put", common, wire.CodedPutOwn(server.listed, 1, envelope, body[:-1] + b"x")) == "data"
+    assert server.sent(0, "put", common, wire.CodedPutOwn(server.listed, 2, envelope, body)) == "request"
+    assert server.sent(0, "put", common, wire.CodedPutOwn(server.listed, 1, envelope, body)) == ""
 
 
 @pytest.mark.parametrize("form", FORMS)

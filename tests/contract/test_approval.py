@@ -16,7 +16,8 @@ from clinics import AGE, DAYS, NAMES, ROSTER, STUDY, K, agreed, identity, joined
 from codedfl.contract.approval import approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.ledger import Approval, most_different
-from codedfl.contract.models import LogisticModel, SurvivalModel
+from codedfl.contract.models.logistic import LogisticModel
+from codedfl.contract.models.survival import SurvivalModel
 from codedfl.contract.policy import Policy
 from codedfl.contract.roster import Roster
 from codedfl.contract.snapshot import Snapshot

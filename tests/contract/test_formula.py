@@ -16,13 +16,15 @@ from clinics import AGE, CRP, DAYS, KEY, SEX, STUDY, agreed, identity
 
 from codedfl.analyses.cells import merge_rare
 from codedfl.analyses.glm import GlmFinding
+from codedfl.authoring.check import check_table
+from codedfl.authoring.draft import draft_of_table, study_text
+from codedfl.authoring.formula import Response, draft_with_formula, expand, formula_objection, parse_formula
 from codedfl.contract.approval import approve
-from codedfl.contract.check import check_design, check_table
+from codedfl.contract.design_columns import check_design
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.draft import draft_of_table, study_text
-from codedfl.contract.formula import Response, draft_with_formula, expand, formula_objection, parse_formula
 from codedfl.contract.merging import merged_study
-from codedfl.contract.models import PoissonModel, RobustModel
+from codedfl.contract.models.poisson import PoissonModel
+from codedfl.contract.models.robust import RobustModel
 from codedfl.contract.small_cells import cell_objection, own_rows
 from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import Study, factors_of

@@ -12,8 +12,8 @@ from clinics import AGE, KEY, STUDY, table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codedfl.contract.check import check_table
-from codedfl.contract.models import TableModel
+from codedfl.authoring.check import check_table
+from codedfl.contract.models.table import TableModel
 from codedfl.contract.row_rule import row_objection
 from codedfl.contract.small_cells import OwnRows, cell_objection, own_rows
 from codedfl.contract.snapshot import take_snapshot

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codedfl.contract.check import check_table
-from codedfl.contract.draft import draft_of_table, study_text, unit_of_record, wide_range
+from codedfl.authoring.check import check_table
+from codedfl.authoring.draft import draft_of_table, study_text, unit_of_record, wide_range
 from codedfl.contract.merging import merged_study, recoded
 from codedfl.contract.models import SubModel
 from codedfl.contract.study import Study
@@ -126,7 +126,7 @@ def test_the_digest_is_that_of_the_meaning():
          " anew with codedfl study new, which gives every number a range and a step, and have it approved again"),
         ("[0, 110]", "[110, 0]", "range of column 'age' must be [low, high] with low < high, got [110.0, 0.0]"),
         ("[0, 110]", "[0]", "range of column 'age' must be [low, high], got [0]"),
-        ("[0, 110]", "[0, true]", "range of column 'age' must be a number, got True"),
+        ("[0, 110]", "[0, true]", "range of column 'age' must be [low, high], got [0, True]"),
         ("[0, 110]", "[-1e308, 1e308]",
          "range of column 'age' must be [low, high] with low < high, got [-1e+308, 1e+308]"),
         ("step = 1", "step = 1e-9", "range of column 'age' must have at most 16777216 steps, got 1.1e+11: take a"
@@ -179,8 +179,8 @@ def test_the_digest_is_that_of_the_meaning():
         ("[protection]", "[extra]\n[protection]", "the file must hold only column, complete_cases, constant_by,"
          " edition, features, format, formula, id, matrix, model, name, noise, protection, purpose, result,"
          " site_effects, target, training, got 'extra'"),
-        ("[protection]", '[features]\nkind = "cubic"\n[protection]', "features must be linear or rbf or scattering"
-         " or pca-rbf or onnx or none, got 'cubic'"),
+        ("[protection]", '[features]\nkind = "cubic"\n[protection]', "features must be linear or onnx or pca-rbf"
+         " or rbf or scattering or none, got 'cubic'"),
         ("[protection]", '[features]\nkind = "pca-rbf"\ncomponents = 9\n[protection]',
          "components must be between 1 and the number of columns (4) for pca-rbf, got 9"),
         ("[protection]", "[features]\ncomponents = 2\n[protection]",
@@ -328,7 +328,8 @@ def test_the_penalty_may_be_chosen_by_the_server():
     message = "the study: regularisation must be a number but for linear features without noise, got 'gcv'"
     with pytest.raises(InvalidInput, match=exactly(message)):
         parse_study(text.replace("[protection]", '[features]\nkind = "rbf"\ncount = 20\n[protection]'))
-    with pytest.raises(InvalidInput, match=exactly("the study: training.regularisation must be a number, got 'aic'")):
+    message = "the study: regularisation must be 'gcv' or a number of at least 0, got 'aic'"
+    with pytest.raises(InvalidInput, match=exactly(message)):
         parse_study(text.replace("gcv", "aic"))
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from codedfl.authoring.guessed_columns import guess_columns
 from codedfl.data.columns import CategoryColumn, Columns, NumberColumn
-from codedfl.data.guessed_columns import guess_columns
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
 from wording import exactly

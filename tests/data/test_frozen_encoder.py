@@ -16,12 +16,14 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from codedfl.analyses.scoring import NumberScore
-from codedfl.contract.check import check_table
+from codedfl.authoring.check import check_table
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import parse_study
 from codedfl.contract.words import explain
-from codedfl.data.features import ENCODERS_VARIABLE, FrozenEncoder, feature_map_from_dict
+from codedfl.data.features import feature_map_from_dict
+from codedfl.data.features.onnx import FrozenEncoder
 from codedfl.data.model import TrainedModel
+from codedfl.data.onnx_session import ENCODERS_VARIABLE
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import words_of

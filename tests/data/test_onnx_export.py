@@ -11,14 +11,9 @@ import onnxruntime
 import pytest
 
 from codedfl.data.columns import CategoryColumn, Columns, NumberColumn
-from codedfl.data.features import (
-    FeatureChoice,
-    FeatureMap,
-    Principal,
-    PrincipalFourierFeatures,
-    RandomFourierFeatures,
-    choose_features,
-)
+from codedfl.data.features import FeatureChoice, FeatureMap, Principal, choose_features
+from codedfl.data.features.pca_rbf import PrincipalFourierFeatures
+from codedfl.data.features.rbf import RandomFourierFeatures
 from codedfl.data.labels import Labels
 from codedfl.data.model import TrainedModel
 from codedfl.data.preprocessing import Preprocessing

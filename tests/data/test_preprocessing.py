@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codedfl.data.preprocessing import Moments, Preprocessing, centred_squares, column_sums, secure_moments
+from codedfl.data.moments import centred_squares, column_sums, secure_moments
+from codedfl.data.preprocessing import Moments, Preprocessing
 
 
 def plain_sum(vectors: list[np.ndarray]) -> np.ndarray:

@@ -6,13 +6,9 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from codedfl.data.features import (
-    Principal,
-    PrincipalFourierFeatures,
-    RandomFourierFeatures,
-    feature_map_from_dict,
-)
-from codedfl.data.features.principal import principal_directions
+from codedfl.data.features import Principal, feature_map_from_dict
+from codedfl.data.features.pca_rbf import PrincipalFourierFeatures, principal_directions
+from codedfl.data.features.rbf import RandomFourierFeatures
 from codedfl.errors import InvalidInput
 
 ROWS = np.random.default_rng(0).normal(size=(90, 5)) @ np.diag([1, 3, 0.1, 2, 0.5]).clip(0) / 12 + 0.05

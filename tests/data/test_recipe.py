@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,13 +17,13 @@ from codedfl.data.columns import Columns
 from codedfl.data.features import (
     FEATURE_MAPS,
     FeatureChoice,
-    LinearFeatures,
-    RandomFourierFeatures,
     choose_features,
     feature_map_from_dict,
     register_feature_map,
 )
-from codedfl.data.features.feature_map import _BY_KIND
+from codedfl.data.features.feature_map import PlainMap
+from codedfl.data.features.linear import LinearFeatures
+from codedfl.data.features.rbf import RandomFourierFeatures
 from codedfl.data.labels import Labels
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.recipe import Clipped, Recipe
@@ -130,8 +129,8 @@ def test_pieces_that_do_not_fit_are_refused():
         ({"labels": 1}, "a saved recipe must hold preprocessing, features and labels, got other values"),
         (
             {"features": {"kind": "cubic"}},
-            "kind of feature map must be 'frozen-encoder' or 'linear' or 'random-fourier'"
-            " or 'principal-fourier' or 'wavelet-scattering', got 'cubic'",
+            "kind of feature map must be 'frozen-encoder' or 'linear' or 'principal-fourier'"
+            " or 'random-fourier' or 'wavelet-scattering', got 'cubic'",
         ),
     ],
 )
@@ -151,14 +150,14 @@ def test_nothing_clipped_says_so():
 
 
 @dataclass(frozen=True)
-class Squares:
+class Squares(PlainMap):
     """Columns and their squares: what a user would write in one file."""
 
-    input_dim: int
     bound: float
 
     name: ClassVar[str] = "squares"
     kind: ClassVar[str] = "squares"
+    called: ClassVar[str] = "saved squares"
 
     @property
     def n_features(self) -> int:
@@ -167,23 +166,13 @@ class Squares:
     def transform(self, X: np.ndarray) -> np.ndarray:
         return np.hstack((X, np.square(X) / self.bound))
 
-    def definition(self) -> dict[str, Any]:
-        return {"kind": self.kind, "input_dim": self.input_dim, "bound": float(self.bound)}
-
-    to_dict = definition
-
-    @classmethod
-    def from_dict(cls, saved: Mapping[str, Any]) -> Squares:
-        return cls(saved["input_dim"], saved["bound"])
-
     @classmethod
     def choose(cls, inputs: Preprocessing, choice: FeatureChoice) -> Squares:
         return cls(inputs.n_columns, inputs.bound)
 
 
 def test_a_feature_map_is_one_file(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("codedfl.data.features.feature_map.FEATURE_MAPS", dict(FEATURE_MAPS))
-    monkeypatch.setattr("codedfl.data.features.feature_map._BY_KIND", dict(_BY_KIND))
+    monkeypatch.setattr(FEATURE_MAPS, "known", dict(FEATURE_MAPS.known))
     assert register_feature_map(Squares) is Squares
     made = choose_features("squares", SCALING, FeatureChoice())
     assert made == Squares(2, 1.0)
@@ -203,7 +192,7 @@ package = types.ModuleType("codedfl")  # without what the package's own __init__
 package.__path__ = [sys.argv[1]]
 sys.modules["codedfl"] = package
 import numpy as np
-from codedfl.data.features import RandomFourierFeatures
+from codedfl.data.features.rbf import RandomFourierFeatures
 from codedfl.data.labels import Labels
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.recipe import Recipe

@@ -10,10 +10,11 @@ import pytest
 from sklearn.datasets import load_digits
 
 from codedfl.analyses.scoring import ClassScore
-from codedfl.contract.check import check_table
+from codedfl.authoring.check import check_table
 from codedfl.contract.toml_file import parse_study
 from codedfl.contract.words import explain
-from codedfl.data.features import FeatureChoice, WaveletScattering, choose_features, feature_map_from_dict
+from codedfl.data.features import FeatureChoice, choose_features, feature_map_from_dict
+from codedfl.data.features.scattering import WaveletScattering
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput

@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.race_tables import RACE, goal_lines, missing, price_lines, race_lines, readme_lines
 
-from codedfl_lab.comparing.results import AtPrice, Exposure, Speedups
+from codedfl_lab.comparing.results import AtPrice, ExposureResult, Speedups
 from codedfl_lab.reproduce.beyond import AIMS, PRICES
 from made_up_results import entry, made_up_results
 
@@ -23,7 +23,7 @@ def made_up() -> dict[str, Any]:
             label=label,
             solver=solver,
             private=sees == "the total only",
-            exposure=Exposure(0, 0, 1),
+            exposure=ExposureResult(0, 0, 1),
             speedup_over_conventional=faster,
         )
         for (label, solver), sees in RACE.items()

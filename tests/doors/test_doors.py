@@ -1,10 +1,16 @@
-"""A scheme, a solver and a latency model from outside go wherever ours go; docs/extend.md shows the three files."""
+"""A scheme, a solver and a latency model from outside go wherever ours go; docs/extend.md shows the three files.
+
+So does a study with a feature map, a kind of model, a statistic, an analysis and an engine, each one file (``new``).
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import io
+import json
 import re
+import subprocess
+import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -13,6 +19,7 @@ import numpy as np
 import pytest
 from daily_rhythm import DailyRhythm
 from heavy_ball import HeavyBall
+from new_study import TRAINED
 from pairs import Pairs
 from rich.console import Console
 from typer.testing import CliRunner
@@ -21,6 +28,9 @@ import codedfl
 import codedfl_lab
 from codedfl import CodedRidge
 from codedfl.cli.app import app
+from codedfl.contract.toml_file import parse_study
+from codedfl.data import features
+from codedfl.data.features import FEATURE_MAPS
 from codedfl.errors import InvalidInput
 from codedfl.solve import registry as solvers
 from codedfl.solve.descent import GradientDescent, StepSchedule
@@ -31,9 +41,11 @@ from codedfl_lab.schemes import registry
 from codedfl_lab.schemes.registry import SCHEMES, SchemeRegistry, scheme_type
 from small_problems import digits, totals
 from trainings import Small
+from wording import exactly
 
 FLEET = Fleet.load("paper").scaled_to(10)
 HERE = Path(__file__).parent
+OURS = Path(codedfl.__file__).parent
 
 
 @pytest.fixture
@@ -200,6 +212,30 @@ def test_comparisons_and_plans_use_it(evening: Conditions):
 
 def seconds_in(comparison: str) -> float:
     return float(re.search(r"epoch_s_mean[^0-9]+([0-9.e-]+)", comparison).group(1))
+
+
+# -- a feature map with a parameter, a kind of model, a statistic, an analysis and an engine
+
+
+def test_each_of_a_study_is_one_new_file_that_is_found_by_being_there():
+    """No file of ours names them; the engine loses, doubles and turns round what it carries."""
+    program = [sys.executable, str(HERE / "new_study.py"), str(HERE / "new")]
+    found = json.loads(subprocess.run(program, capture_output=True, text=True, check=True, timeout=120).stdout)
+    assert found["off"] < 0.01, "the model is the cubic that least squares find"
+    assert found["counts"] == found["parts"]
+    assert found["median"] == {"name": "middle", "kind": "median", "part": int(found["middle"]) * 8 // 64}
+    assert len(set(found["digests"])) == 2, "the map's own key is in what the parties agree to"
+    assert not [one for one in OURS.rglob("*.py") if re.search("class Powers|MedianModel|Backwards", one.read_text())]
+
+
+def test_the_keys_of_a_new_map_are_checked_like_ours(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(FEATURE_MAPS, "known", dict(FEATURE_MAPS.known))
+    monkeypatch.setattr(features, "__path__", [*features.__path__, str(HERE / "new" / "features")])
+    with pytest.raises(InvalidInput, match=exactly("s: features.degree must be a whole number, got 2.5")):
+        parse_study(TRAINED.format(2.5), "s")
+    known = "bound, components, count, degree, encoder, gamma, kind, seed"
+    with pytest.raises(InvalidInput, match=exactly(f"s: [features] must hold only {known}, got 'degre'")):
+        parse_study(TRAINED.replace("degree = {}", "degre = 3"), "s")
 
 
 # -- the three files

@@ -1,4 +1,4 @@
-"""Settings for tests at a broker."""
+"""Studies at a broker, real and in virtual time: the rehearsal's bits, whatever is lost, doubled, late or killed."""
 
 from __future__ import annotations
 

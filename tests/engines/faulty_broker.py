@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from codedfl.engines.mqtt_device import Answer, MqttDevice
+from codedfl.engines.mqtt_device import MqttDevice, ReplyBytes
 from codedfl.engines.mqtt_server import MqttEngine
-from codedfl.mqtt.link import Connected, Disconnected, Event, Received, Will
+from codedfl.mqtt.link import LinkDown, LinkEvent, LinkUp, Received, Will
 from codedfl.mqtt.small_broker import matches
 
 
@@ -22,7 +22,7 @@ class FaultyLink:
         self.broker, self.name, self.will = broker, name, will
         self.connected = False
         self.topics: set[str] = set()
-        self.waiting: list[Event] = []
+        self.waiting: list[LinkEvent] = []
         self.device: MqttDevice | None = None
         self.busy = False
 
@@ -37,7 +37,7 @@ class FaultyLink:
         if self.connected:
             self.broker.published(self.name, topic, payload, retain)
 
-    def events(self, seconds: float) -> list[Event]:
+    def events(self, seconds: float) -> list[LinkEvent]:
         if self.device is None:  # the server waits, and meanwhile the world goes on
             self.broker.advance(seconds, lambda: bool(self.waiting))
         found, self.waiting = self.waiting, []
@@ -81,7 +81,7 @@ class FaultyBroker:
                 if other.name == link.name and other.connected:
                     self.cut(other, 5.0)  # a second connection under the same name takes the place of the first
             link.connected = True
-            self._hand(link, Connected())
+            self._hand(link, LinkUp())
 
     def cut(self, link: FaultyLink, comes_back: float | None = 1.0) -> None:
         """The connection breaks; with ``comes_back`` it is made anew after so long, else its party is dead."""
@@ -91,7 +91,7 @@ class FaultyBroker:
             return
         link.connected, link.topics = False, set()
         if comes_back is not None:
-            self._hand(link, Disconnected())
+            self._hand(link, LinkDown())
             self.at(comes_back, lambda: self.join(link))
         self.published(link.name, link.will.topic, link.will.payload, True)
 
@@ -102,7 +102,7 @@ class FaultyBroker:
         for i, link in enumerate(self.links):
             if link.connected:
                 link.connected, link.topics = False, set()
-                self._hand(link, Disconnected())
+                self._hand(link, LinkDown())
                 self.at(1.0 + 0.3 * i, partial(self.join, link))
 
     def published(self, sender: str, topic: str, payload: bytes, retain: bool) -> None:
@@ -127,7 +127,7 @@ class FaultyBroker:
 
         self.at(self.latency + later, arrive)
 
-    def _hand(self, link: FaultyLink, event: Event) -> None:
+    def _hand(self, link: FaultyLink, event: LinkEvent) -> None:
         link.waiting.append(event)
         self._wake(link)
 
@@ -154,7 +154,7 @@ class FaultyBroker:
 
     # -- parties
 
-    def device(self, name: str, studies: Mapping[bytes, Answer]) -> FaultyLink:
+    def device(self, name: str, studies: Mapping[bytes, ReplyBytes]) -> FaultyLink:
         link = self.connect(name, MqttDevice.will(name))
         link.device = MqttDevice(link, name, studies, clock=self.clock)
         self._look_after(link)

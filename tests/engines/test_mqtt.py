@@ -15,7 +15,7 @@ import pytest
 
 from codedfl.contract.names import SERVER_NAME
 from codedfl.engines.in_process import InProcess
-from codedfl.engines.mqtt_device import Answer, MqttDevice, serve
+from codedfl.engines.mqtt_device import MqttDevice, ReplyBytes, serve
 from codedfl.engines.mqtt_server import MqttEngine
 from codedfl.mqtt.link import BrokerLink
 from codedfl.sum.device import Device
@@ -43,7 +43,7 @@ def drawn(seed: str, layout: Layout, size: int = 10) -> tuple[list[int], list[in
 
 
 @contextmanager
-def joined(broker: RunningBroker, name: str, studies: Mapping[bytes, Answer]) -> Iterator[None]:
+def joined(broker: RunningBroker, name: str, studies: Mapping[bytes, ReplyBytes]) -> Iterator[None]:
     """A device that answers in a thread of its own."""
     ended = threading.Event()
 

@@ -25,7 +25,7 @@ from codedfl.device.joining import _Housekeeping
 from codedfl.device.readiness import readiness
 from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
-from codedfl.mqtt.link import BrokerLink, Connected, Will
+from codedfl.mqtt.link import BrokerLink, LinkUp, Will
 from codedfl.mqtt.presence import HERE
 from running_broker import HOST, RunningBroker
 
@@ -57,7 +57,7 @@ def test_a_machine_that_is_ready(made: Federation, broker: RunningBroker):
     address, study = broker.address(NAME), topics.level_of(made.study.digest())
     server = BrokerLink(broker.address(SERVER_NAME), "server", Will(topics.server_presence(study)))
     server.open()
-    assert server.events(5.0)[:1] == [Connected()]
+    assert server.events(5.0)[:1] == [LinkUp()]
     server.publish(topics.server_presence(study), HERE, retain=True)
     points = found(made, address)
     server.close()

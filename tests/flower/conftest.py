@@ -1,4 +1,7 @@
-"""Flower's messages can be made inside of a run only; the tests pretend to be in one, and leave the logs alone."""
+"""Studies on Flower: the rehearsal's bits by its grid and its apps.
+
+Flower's messages can be made inside of a run only; the tests pretend to be in one, and leave the logs alone.
+"""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ import pytest
 from mutation import INPUTS, damaged, damaged_list, fuzz
 
 from codedfl.analyses.driving import read_total
-from codedfl.contract.enrolment import Enrolment, load_enrolment
-from codedfl.contract.formula import expand
+from codedfl.authoring.formula import expand
+from codedfl.contract.enrolment import EnrolmentRequest, load_enrolment
 from codedfl.contract.kit import Kit, load_kit
 from codedfl.contract.ledger import Ledger
 from codedfl.contract.policy import load_policy
@@ -230,7 +230,7 @@ def test_requests_and_kits(tmp_path: Path):
     roster = Roster.draft({name: one.public for name, one in keys.items()}, 1)
     said = STUDY + f'roster = "{roster.digest().hex()}"\nserver_key = "{"ab" * 32}"\n'.encode()
     request, kit = tmp_path / "a.request", tmp_path / "a.kit"
-    Enrolment.signed("a", keys["a"], Requested.created("a").request.decode()).save(request)
+    EnrolmentRequest.signed("a", keys["a"], Requested.created("a").request.decode()).save(request)
     Kit("a", said.decode().replace("least_participants = 4", "least_participants = 3"), roster, "mqtts://h").save(kit)
     fuzz_file(load_enrolment, [request.read_bytes()], request)
     fuzz_file(load_kit, [kit.read_bytes()], kit)

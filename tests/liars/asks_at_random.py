@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from requests_adversary import NOT_AFTER, Adversary, entry_of
 
-from codedfl.sum.wire import Enrolment, Entry, RoleKey
+from codedfl.sum.wire import Enrolment, ListEntry, RoleKey
 
 
 class Random(Adversary):
@@ -119,7 +119,7 @@ class Random(Adversary):
     def _has(self, study: int, role: int) -> bool:
         return any(self.world.terms[study].roles.get(name) == role for name in self.world.bad)
 
-    def some_list(self, study: int, ask: bytes, role: int, key: RoleKey) -> list[Entry]:
+    def some_list(self, study: int, ask: bytes, role: int, key: RoleKey) -> list[ListEntry]:
         rng = self.rng
         groups = list(self.world.terms[study].groups.values())
         wanted = rng.sample(groups, rng.randint(1, len(groups)))
@@ -130,7 +130,7 @@ class Random(Adversary):
             self._spoil(study, ask, entries, groups)
         return sorted(entries, key=lambda one: one.name.encode())
 
-    def fitting(self, study: int, ask: bytes, role: int, key: RoleKey, name: str) -> Entry:
+    def fitting(self, study: int, ask: bytes, role: int, key: RoleKey, name: str) -> ListEntry:
         """For an upload that was made under this role key, if there is one."""
         seen = self.sent[study, ask, name]
         fits = [one for one in seen if one.role_keys[role].public == key.public] or seen
@@ -139,7 +139,7 @@ class Random(Adversary):
         one = fits[0] if self.rng.random() < 0.6 else self.rng.choice(fits)
         return entry_of(one.enrolment, one.nonce)
 
-    def _spoil(self, study: int, ask: bytes, entries: list[Entry], groups: Sequence[Sequence[str]]) -> None:
+    def _spoil(self, study: int, ask: bytes, entries: list[ListEntry], groups: Sequence[Sequence[str]]) -> None:
         """One thing that an honest server does not do."""
         rng, at = self.rng, self.rng.randrange(len(entries))
         one = entries[at]

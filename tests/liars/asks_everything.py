@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from requests_adversary import Adversary, entry_of
 
-from codedfl.sum.wire import Entry, RoleKey
+from codedfl.sum.wire import ListEntry, RoleKey
 
 
 class Complete(Adversary):
@@ -52,12 +52,12 @@ class Complete(Adversary):
                 for entries in [base, *self._changed(ask, role, key, base)]:
                     self._everything(honest[0], ask, key, entries)
 
-    def _first(self, ask: bytes, role: int, key: RoleKey, name: str) -> Entry:
+    def _first(self, ask: bytes, role: int, key: RoleKey, name: str) -> ListEntry:
         sent = self.sent[0, ask, name]
         one = next((one for one in sent if one.role_keys[role] == key), sent[0])
         return entry_of(one.enrolment, one.nonce)
 
-    def _changed(self, ask: bytes, role: int, key: RoleKey, base: Sequence[Entry]) -> list[list[Entry]]:
+    def _changed(self, ask: bytes, role: int, key: RoleKey, base: Sequence[ListEntry]) -> list[list[ListEntry]]:
         found = []
         for at, one in enumerate(base):
             others = [entry_of(sent.enrolment, sent.nonce) for sent in self.sent[0, ask, one.name]]
@@ -65,7 +65,7 @@ class Complete(Adversary):
             found += [[*base[:at], other, *base[at + 1 :]] for other in dict.fromkeys(others) if other != one]
         return found
 
-    def _everything(self, name: str, ask: bytes, key: RoleKey, entries: Sequence[Entry]) -> None:
+    def _everything(self, name: str, ask: bytes, key: RoleKey, entries: Sequence[ListEntry]) -> None:
         size = self.world.layout.size
         if self.world.layout.length:
             self.answer(0, name, 0, ask, key, entries)

@@ -23,7 +23,7 @@ from small_worlds import SERVER, World, identity
 from codedfl.sum import keys as keys_module
 from codedfl.sum import wire
 from codedfl.sum.keys import ExchangeKey, digest, enrolment_text, role_key_text, signed_request
-from codedfl.sum.wire import Enrolment, Entry, RoleKey
+from codedfl.sum.wire import Enrolment, ListEntry, RoleKey
 
 NOT_AFTER = 1000
 GUESS = bytes(32)  # for a secret that the adversary has not: what does not depend on it, it can make
@@ -128,7 +128,7 @@ class Adversary:
         which: int,
         ask: bytes,
         key: RoleKey,
-        entries: Sequence[Entry],
+        entries: Sequence[ListEntry],
         e: Sequence[int] = (),
         rows: tuple[int, int] = (0, 1),
     ) -> None:
@@ -284,6 +284,6 @@ class Verdict:
     allowed: int
 
 
-def entry_of(one: Enrolment, nonce: bytes) -> Entry:
+def entry_of(one: Enrolment, nonce: bytes) -> ListEntry:
     """A place in a list, for the upload with this nonce."""
-    return Entry(one.name, one.public, one.not_after, one.signature, nonce)
+    return ListEntry(one.name, one.public, one.not_after, one.signature, nonce)

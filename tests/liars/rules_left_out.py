@@ -15,7 +15,7 @@ from codedfl.sum import keys as keys_module
 from codedfl.sum.device import Device, InMemory
 from codedfl.sum.keys import ExchangeKey, GenerationKeys, derive, pack
 from codedfl.sum.terms import Terms
-from codedfl.sum.wire import Entry, Refused
+from codedfl.sum.wire import ListEntry, Refused
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class LeftOut:
 
 
 def _lists_without(*, ascending: bool = True, groups: bool = True, fixed: bool = True) -> Any:
-    def check_list(terms: Terms, entries: Sequence[Entry], wanted: Collection[int] = ()) -> None:
+    def check_list(terms: Terms, entries: Sequence[ListEntry], wanted: Collection[int] = ()) -> None:
         names = [one.name.encode() for one in entries]
         if ascending and names != sorted(set(names)):
             raise Refused("list", "not ascending")

@@ -31,7 +31,7 @@ from codedfl.sum.keys import (
 from codedfl.sum.layout import Layout
 from codedfl.sum.session import Session
 from codedfl.sum.terms import Terms
-from codedfl.sum.wire import Entry, Refused, RoleKey
+from codedfl.sum.wire import ListEntry, Refused, RoleKey
 from federations import SERVER, MadeUp, devices_of, identity, terms_of
 
 ASKS = (b"census", b"another")
@@ -161,11 +161,13 @@ class Forger(ByHand):
         common, own = wire.AskCommon(*self.ids, ask), wire.UploadOwn(tuple(self.keys(which)))
         return wire.decode(self.ask(name, "upload", common, own)[1], wire.Uploaded, "an upload")
 
-    def entries(self, groups: Sequence[int], ask: bytes, which: int) -> list[Entry]:
+    def entries(self, groups: Sequence[int], ask: bytes, which: int) -> list[ListEntry]:
         names = [name for number in groups for name in self.terms.groups[number]]
         return [self.entry(self.members[name], self.uploads[name, ask, which].nonce) for name in names]
 
-    def role_sum(self, role: int, ask: bytes, entries: Sequence[Entry], which: int, signers: int) -> wire.CertifiedSum:
+    def role_sum(
+        self, role: int, ask: bytes, entries: Sequence[ListEntry], which: int, signers: int
+    ) -> wire.CertifiedSum:
         """Signed by so many honest holders as they will, and by the colluder whatever it is."""
         text = wire.encode_list(tuple(entries))
         key, sealed = self.role_keys[role][which]

@@ -15,7 +15,7 @@ from codedfl.errors import InvalidInput
 from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.broker_folder import BrokerFolder
-from codedfl.mqtt.link import MOST_WAITING, BrokerFailed, BrokerLink, Connected, Disconnected, Event, Received, Will
+from codedfl.mqtt.link import MOST_WAITING, BrokerFailed, BrokerLink, LinkDown, LinkEvent, LinkUp, Received, Will
 from codedfl_lab.training.local_party import local_party
 from running_broker import HOST, RunningBroker
 
@@ -39,7 +39,7 @@ def opened(broker: RunningBroker) -> Iterator[Callable[..., BrokerLink]]:
         link = BrokerLink(broker.address(party), identity or party, Will(topic))
         link.open()
         links.append(link)
-        assert link.events(5.0)[:1] == [Connected()]
+        assert link.events(5.0)[:1] == [LinkUp()]
         return link
 
     yield open_
@@ -47,7 +47,7 @@ def opened(broker: RunningBroker) -> Iterator[Callable[..., BrokerLink]]:
         link.close()
 
 
-def until(link: BrokerLink, what: Callable[[Event], bool], seconds: float = 10.0) -> Event:
+def until(link: BrokerLink, what: Callable[[LinkEvent], bool], seconds: float = 10.0) -> LinkEvent:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         for event in link.events(0.2):
@@ -74,14 +74,14 @@ def test_messages_presence_and_wills(opened: Callable[..., BrokerLink]):
     assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
     connection.shutdown(socket.SHUT_RDWR)  # lost: the broker says its will, and it comes back by itself
     assert until(server, lambda event: isinstance(event, Received)) == Received(topics.presence(STUDY, "device-0"), b"")
-    until(device, lambda event: event == Disconnected())
-    until(device, lambda event: event == Connected())
+    until(device, lambda event: event == LinkDown())
+    until(device, lambda event: event == LinkUp())
 
 
 def test_a_second_connection_takes_the_place_of_the_first(opened: Callable[..., BrokerLink]):
     first = opened("device-1")
     opened("device-1")
-    until(first, lambda event: event == Disconnected())
+    until(first, lambda event: event == LinkDown())
 
 
 def test_two_with_one_certificate_are_told_and_slow_down(
@@ -90,7 +90,7 @@ def test_two_with_one_certificate_are_told_and_slow_down(
     monkeypatch.setattr("codedfl.mqtt.link._SHORT_IN_A_ROW", 1)
     first = opened("device-1")
     opened("device-1")
-    until(first, lambda event: event == Disconnected())
+    until(first, lambda event: event == LinkDown())
     (lost,) = [message for message in caplog.messages if " is lost (" in message]
     assert lost.endswith("): does another process use this certificate, or another server serve this study?")
     assert first._client._reconnect_min_delay == 2
@@ -127,9 +127,9 @@ def test_a_flood_fills_no_memory(opened: Callable[..., BrokerLink], caplog: pyte
 def test_a_broker_that_restarts_is_found_again(broker: RunningBroker, opened: Callable[..., BrokerLink]):
     link = opened("device-2")
     broker.stop()
-    until(link, lambda event: event == Disconnected())
+    until(link, lambda event: event == LinkDown())
     broker.start()
-    until(link, lambda event: event == Connected(), 20.0)
+    until(link, lambda event: event == LinkUp(), 20.0)
 
 
 # -- one line for what is wrong

@@ -23,7 +23,7 @@ from codedfl.errors import InvalidInput
 from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.broker_folder import MOSQUITTO, SMALL, BrokerFolder
-from codedfl.mqtt.link import BrokerFailed, BrokerLink, Connected, Will
+from codedfl.mqtt.link import BrokerFailed, BrokerLink, LinkUp, Will
 from running_broker import HOST, Parties, RunningBroker
 from wording import exactly
 
@@ -87,7 +87,7 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
 def opened(address: BrokerAddress, device: str = "device-0") -> BrokerLink:
     link = BrokerLink(address, device, Will(topics.presence("stays", device)))
     link.open()
-    assert link.events(10.0)[:1] == [Connected()]
+    assert link.events(10.0)[:1] == [LinkUp()]
     return link
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from codedfl.errors import CodedFLError
 from codedfl.mqtt import small_broker, topics
-from codedfl.mqtt.link import BrokerLink, Connected, Will
+from codedfl.mqtt.link import BrokerLink, LinkUp, Will
 from codedfl.mqtt.small_broker import SmallBroker
 from running_broker import HOST, RunningBroker
 
@@ -40,7 +40,7 @@ def lets_in(broker: RunningBroker, device: str = "device-1") -> bool:
     link = BrokerLink(broker.address(device), device, Will(topics.presence("stays", device)))
     link.open()
     try:
-        return link.events(5.0)[:1] == [Connected()]
+        return link.events(5.0)[:1] == [LinkUp()]
     finally:
         link.close()
 

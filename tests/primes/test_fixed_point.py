@@ -14,7 +14,7 @@ from test_ring import planes_of, values_of
 
 import oracle
 from codedfl.errors import InvalidInput, RangeExceeded
-from codedfl.exact.scales import Bounds, column_norm, natural_bits
+from codedfl.exact.scales import Bounds, natural_bits
 from codedfl_lab.primes.fixed_point import FixedPoint
 from wording import exactly
 
@@ -41,12 +41,11 @@ def derived(draw: st.DrawFn) -> FixedPoint:
     bounds = Bounds(
         draw(st.floats(1e-3, 1e3)), draw(st.floats(1e-3, 1e3)), per_device * draw(st.integers(1, n_devices)), per_device
     )
-    norm = draw(st.one_of(st.just(0.0), st.floats(1e-3, 1e3)))
     n_features = draw(st.integers(1, 4000))
-    format_ = FixedPoint.derive(bounds, n_features, n_devices, initial_norm=norm)
+    format_ = FixedPoint.derive(bounds, n_features, n_devices)
     if draw(st.booleans()):
         precision = natural_bits(format_.ring.modulus, bounds, n_features) + 1
-        return FixedPoint.derive(bounds, n_features, n_devices, precision=precision, initial_norm=norm)
+        return FixedPoint.derive(bounds, n_features, n_devices, precision=precision)
     return format_
 
 
@@ -92,18 +91,8 @@ def rounded_up(bound: float, bits: int) -> Fraction:
 def test_the_constant_fits_whatever_the_data(format_: FixedPoint):
     """For Theta^(1) = 0: |X'Y| <= M/8 with every sample at the bounds."""
     assert format_.cross_limit <= format_.limit
-    assert format_.constant_limit(np.zeros((format_.n_features, 1))) == format_.cross_limit
     assert format_.constant_bits <= format_.feature_bits + format_.label_bits
     assert format_.gram_bits <= 2 * format_.feature_bits
-
-
-@given(theta=st.lists(st.floats(-50, 50), min_size=4, max_size=4))
-def test_the_constant_fits_for_every_initial_model(theta: list[float]):
-    initial = np.array(theta).reshape(4, 1)
-    format_ = small(initial_norm=column_norm(initial))
-    integers = format_.initial_model_integers(initial)
-    norm = sum(abs(int(v)) for v in integers[:, 0])
-    assert format_.constant_limit(integers) == format_.cross_limit + format_.gram_limit * norm <= format_.limit
 
 
 # -- the decisions
@@ -146,10 +135,6 @@ def test_more_precision_than_three_primes_have_is_refused():
     message = f"precision must be at most {most} fraction bits for these bounds, got {most + 1}"
     with pytest.raises(InvalidInput, match=exactly(message)):
         small(precision=most + 1)
-
-
-def test_a_larger_initial_model_leaves_fewer_bits_to_the_constant():
-    assert small(initial_norm=0.0).constant_bits > small(initial_norm=1000.0).constant_bits
 
 
 def test_groups_choose_the_primes():
@@ -308,32 +293,6 @@ def test_a_diverged_update_is_refused(value: float):
         small().round_update(update)
 
 
-# -- the initial model
-
-
-def test_the_initial_model_is_rounded_to_the_grid_the_constant_needs():
-    initial = np.array([[0.1], [-3.3], [7.0], [0.0]])
-    format_ = small(initial_norm=column_norm(initial))
-    bits = format_.constant_bits - format_.gram_bits
-    expected = oracle.on_grid(initial.tolist(), bits)
-    assert format_.initial_model_integers(initial).tolist() == expected
-    assert format_.round_initial_model(initial).tolist() == oracle.reals(expected, bits)
-
-
-def test_an_initial_model_beyond_what_was_announced_is_refused():
-    format_ = small(initial_norm=1.0)
-    theta = np.full((4, 1), 1e6)
-    message = "the initial model must leave G^(1) below M/8, got a column 1-norm of 4e+06"
-    with pytest.raises(RangeExceeded, match=exactly(message)):
-        format_.initial_model_integers(theta)
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_an_initial_model_that_is_not_finite_is_refused(value: float):
-    with pytest.raises(InvalidInput, match=exactly("the initial model must be finite, got NaN or infinity")):
-        small().initial_model_integers(np.array([[value], [0], [0], [0]]))
-
-
 # -- decoded totals
 
 
@@ -360,16 +319,15 @@ def test_a_decoded_product_is_used_up_to_its_limit_and_refused_beyond(precision:
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_decoded_constant_is_used_up_to_its_limit_and_refused_beyond(sign: int):
-    format_ = small(initial_norm=2.0)
-    initial = format_.initial_model_integers(np.array([[1.0], [-1.0], [0.0], [0.0]]))
-    limit = format_.constant_limit(initial)
+    format_ = small()
+    limit = format_.cross_limit
     assert limit <= format_.limit
     entries = [sign * limit, 0, 1, -1]
-    reals = format_.planes_of_constant(planes_of(entries, format_.ring, 4, 1), initial)
+    reals = format_.planes_of_constant(planes_of(entries, format_.ring, 4, 1))
     assert reals.tolist() == oracle.reals([[v] for v in entries], format_.constant_bits)
     message = f"decoded G^(1) must stay within +-{limit} units, got {limit + 1}: an overflow or a wrong reply, not used"
     with pytest.raises(RangeExceeded, match=exactly(message)):
-        format_.planes_of_constant(planes_of([sign * (limit + 1), 0, 0, 0], format_.ring, 4, 1), initial)
+        format_.planes_of_constant(planes_of([sign * (limit + 1), 0, 0, 0], format_.ring, 4, 1))
 
 
 # -- bounds

@@ -22,7 +22,7 @@ from codedfl_lab.baselines.drop_slowest import DropSlowest
 from codedfl_lab.cli.inputs import Inputs
 from codedfl_lab.cli.options import DataOptions, ModelOptions
 from codedfl_lab.comparing.results import Gain
-from codedfl_lab.costs.times import Descent, Training
+from codedfl_lab.costs.times import Descent, TrainingTimes
 from codedfl_lab.costs.times import models as models_of
 from codedfl_lab.report.tables import comparison_table
 from made_up_results import entry
@@ -114,7 +114,7 @@ def test_every_baseline_follows_one_rule_at_one_price() -> None:
     assert step(POWER_ITERATIONS + 1) == pytest.approx(1 / (EIGENVALUE_MARGIN * largest + 1e-3), rel=0.02)
     at, descent = Conditions(PAPER.scaled_to(10)), Descent(None, 1e-3)
     for scheme in (Conventional(), DropSlowest(2), CodedFedL(0.1), CodedFedL(0.8)):
-        models = models_of(scheme, Training(central, None, descent, at, np.random.default_rng(0)))
+        models = models_of(scheme, TrainingTimes(central, None, descent, at, np.random.default_rng(0)))
         moved = [bool(np.any(next(models))) for _ in range(POWER_ITERATIONS + 1)]
         assert moved == [False] * POWER_ITERATIONS + [True]
 

@@ -10,7 +10,7 @@ from codedfl_lab.comparing.paper import EXPERIMENTS, Experiment
 from codedfl_lab.comparing.results import Results
 from codedfl_lab.reproduce.claims import SHUFFLED
 from codedfl_lab.reproduce.reproduce import reproduce
-from codedfl_lab.reproduce.scope import Scope
+from codedfl_lab.reproduce.scope import ClaimScope
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def small() -> Results:
     digits = Experiment("digits", "Digits, small", (0.7, 0.9), 23, 6.6, max_epochs=100, gamma=0.245)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(EXPERIMENTS, "mnist", digits)
-        return reproduce("mnist", Scope(seeds=range(3), draws=10, n_features=100))
+        return reproduce("mnist", ClaimScope(seeds=range(3), draws=10, n_features=100))
 
 
 def test_every_claim_stands_once_under_every_convention(small: Results) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from codedfl.errors import InvalidInput
-from codedfl_lab.comparing.results import Exposure, Gain, SchemeResult, Summary, Times
+from codedfl_lab.comparing.results import ExposureResult, Gain, SchemeResult, Summary, Times
 from codedfl_lab.planning.planner import Planning
 from codedfl_lab.report.fastest import Leader, leading_four, who_is_fastest
 from codedfl_lab.report.rows import listed, remarks, rows_at, split_of_gain, times_faster
@@ -38,7 +38,7 @@ def test_what_descends_as_conventional_fl_does_owes_nothing_to_its_solver() -> N
 
 @pytest.mark.parametrize(("exposed", "words"), [(0, "no other device."), (1, "one other."), (5, "5 others.")])
 def test_one_other_is_not_others(exposed: int, words: str) -> None:
-    said = Leader("Ours", coded(exposure=Exposure(0, exposed, None))).sentence
+    said = Leader("Ours", coded(exposure=ExposureResult(0, exposed, None))).sentence
     assert said.endswith(f"and with one colluding device {words}")
 
 

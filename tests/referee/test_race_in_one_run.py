@@ -11,7 +11,7 @@ import pytest
 from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.reproduce import beyond
 from codedfl_lab.reproduce.beyond import AIMS, PRICES, reproduce_beyond
-from codedfl_lab.reproduce.scope import Scope
+from codedfl_lab.reproduce.scope import ClaimScope
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,7 +23,7 @@ def test_one_run_has_the_whole_race(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(beyond, "EXPERIMENTS", easy)
     monkeypatch.setattr("codedfl_lab.reproduce.sizes.FLEET_SIZES", (25,))
     monkeypatch.setattr(beyond, "AIMS", [replace(aim, devices=min(aim.devices, 50)) for aim in AIMS])
-    made = reproduce_beyond(Scope(seeds=[0], draws=3, n_features=100, rows=1000))
+    made = reproduce_beyond(ClaimScope(seeds=[0], draws=3, n_features=100, rows=1000))
     assert {row.dataset for row in made.schemes} == {"mnist", "fashion-mnist"}
     assert len(made.goals) == len(AIMS)
     assert all([one.price for one in goal.prices] == list(PRICES) and goal.time_s for goal in made.goals)

@@ -1,4 +1,7 @@
-"""Made-up runs whose journals are closed when the test is over."""
+"""Pages, tables and figures of runs: what they show is what was found, escaped, and without small counts.
+
+Made-up runs are shared; their journals are closed when the test is over.
+"""
 
 from __future__ import annotations
 

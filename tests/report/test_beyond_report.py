@@ -17,10 +17,10 @@ from codedfl_lab.comparing.results import (
     AtSize,
     Claim,
     Gain,
-    Goal,
     Price,
     Results,
     SchemeResult,
+    ScoreGoal,
     Speedups,
     Summary,
     Times,
@@ -48,7 +48,7 @@ SCHEMES = (
     ("one-shot", 25, "gd", 50.0, 1, 2000),
 )
 GOALS = (
-    Goal(
+    ScoreGoal(
         *("mnist", "role-keys", "block-krylov", "conventional", "gd", 400.0),
         verdict="met, interval reaches below",
         devices=1000,
@@ -60,7 +60,7 @@ GOALS = (
             AtPrice(Price(2.0, whole_work=True)),
         ),
     ),
-    Goal("mnist", "role-keys", "cg", "conventional", "gd", features="dct-rbf"),
+    ScoreGoal("mnist", "role-keys", "cg", "conventional", "gd", features="dct-rbf"),
 )
 LABELS = {"conventional": "conventional FL", "conventional-full-batch": "conventional FL, full batch"}
 

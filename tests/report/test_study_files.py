@@ -20,10 +20,11 @@ from codedfl.analyses.left_out import terms_left_out
 from codedfl.analyses.residuals import ResidualsFinding
 from codedfl.analyses.scoring import ClassScore
 from codedfl.analyses.study_analysis import StudyFindings
-from codedfl.analyses.survival import Curve, SurvivalFinding
+from codedfl.analyses.survival import SurvivalCurve, SurvivalFinding
 from codedfl.analyses.table_one import DescribedLevels, DescribedNumber, TableOneFinding
-from codedfl.contract.formula import expand
-from codedfl.contract.models import LogisticModel, RobustModel
+from codedfl.authoring.formula import expand
+from codedfl.contract.models.logistic import LogisticModel
+from codedfl.contract.models.robust import RobustModel
 from codedfl.contract.small_cells import own_rows
 from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
@@ -331,7 +332,7 @@ def plain(page: Page) -> str:
 def test_curves_of_survival_are_drawn_and_named(found: tuple[Study, StudyFindings], tmp_path: Path):
     study, findings = found
     curve = np.array([30.0, 60.0]), np.array([40, 30]), np.array([6, 9])
-    curves = (Curve("a", *curve), Curve("<b>", *curve[:2], np.array([6, 20])))
+    curves = (SurvivalCurve("a", *curve), SurvivalCurve("<b>", *curve[:2], np.array([6, 20])))
     finding = SurvivalFinding("after surgery", curves, 2.5, 1, 0.11, (20.0, 45.0))
     models = (finding, NotFound("ill", "logistic", "got 3 classes"))
     page = Page(write_results(tmp_path, study, replace(findings, models=models), OWNERS).read_text())

@@ -11,10 +11,11 @@ import pytest
 
 from codedfl.analyses.cells import Clipping
 from codedfl.analyses.driving import read_total, total_json
-from codedfl.analyses.kept import Kept, Part, meaning_of
+from codedfl.analyses.kept import KeptPart, KeptSum, meaning_of
 from codedfl.analyses.study_analysis import StudyFindings, refit
-from codedfl.contract.models import RobustModel, SubModel
+from codedfl.contract.models import SubModel
 from codedfl.contract.models.heads import HeadsModel
+from codedfl.contract.models.robust import RobustModel
 from codedfl.contract.roster import Roster
 from codedfl.contract.study import NumberTarget, Study, StudyColumn
 from codedfl.contract.study_columns import ClassTarget
@@ -42,7 +43,7 @@ def tables(names: str, seed: int = 0) -> dict[str, RawTable]:
     return found
 
 
-def kept_of(study: Study, found: StudyFindings, names: str) -> Kept:
+def kept_of(study: Study, found: StudyFindings, names: str) -> KeptSum:
     return read_total(study, json.loads(json.dumps(total_json(study, found, list(names)))))
 
 
@@ -61,7 +62,7 @@ def test_a_later_group_adds_its_sum_and_the_model_is_that_of_all():
 
 
 def test_parts_stay_apart_and_leave_whole_in_any_order():
-    kept = Kept()
+    kept = KeptSum()
     for number, names in enumerate(("abc", "def", "ghi")):
         study = replace(STUDY, edition=1 + number)
         kept = kept_of(study, rehearsed(study, tables(names), before=kept).findings, names)
@@ -89,9 +90,9 @@ def test_parts_stay_apart_and_leave_whole_in_any_order():
     ],
 )
 def test_less_than_a_part_does_not_leave(gone: str, message: str):
-    parts = tuple(Part("0a" * 32, tuple(names), (1, 2), Clipping()) for names in ("abc", "def"))
+    parts = tuple(KeptPart("0a" * 32, tuple(names), (1, 2), Clipping()) for names in ("abc", "def"))
     with pytest.raises(InvalidInput, match=exactly(message)):
-        Kept("", (), parts).without(gone)
+        KeptSum("", (), parts).without(gone)
 
 
 def test_fewer_than_a_group_do_not_come():

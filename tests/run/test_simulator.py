@@ -10,7 +10,7 @@ from codedfl.solve.descent import STEP_LITERAL, STEP_PAPER, GradientDescent, Nes
 from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.comparing.simulator import simulate, trajectory
-from codedfl_lab.costs.times import Conditions, Descent, Draws, Training, WorkShape, epoch_end_times
+from codedfl_lab.costs.times import Conditions, Descent, Draws, TrainingTimes, WorkShape, epoch_end_times
 from codedfl_lab.costs.times import models as models_of
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.schemes.coded_keys import CodedKeys, OneShot
@@ -44,7 +44,7 @@ def test_fast_mode_is_the_protocol_bit_for_bit(scheme, solver):
     make = solvers()[solver]
     real = simulate(scheme, digits(), make(), AT, np.random.default_rng(1))
     fast = trajectory(
-        models_of(scheme, Training(totals(), make(), DESCENT, AT, np.random.default_rng(2))),
+        models_of(scheme, TrainingTimes(totals(), make(), DESCENT, AT, np.random.default_rng(2))),
         totals(),
         max_epochs=50,
         target=2.0,
@@ -113,7 +113,9 @@ def test_a_seed_repeats_everything():
 
 def test_trajectory_stops_past_the_target():
     run = trajectory(
-        models_of(CodedKeys(8), Training(totals(), ConjugateGradient(50, 1e-4), DESCENT, AT, np.random.default_rng(0))),
+        models_of(
+            CodedKeys(8), TrainingTimes(totals(), ConjugateGradient(50, 1e-4), DESCENT, AT, np.random.default_rng(0))
+        ),
         totals(),
         max_epochs=50,
         target=0.8,
@@ -127,7 +129,7 @@ def test_every_epoch_is_scored_and_several_at_once_as_one_by_one():
     run = trajectory(
         models_of(
             CodedKeys(8),
-            Training(totals(), GradientDescent(40, 1e-4, STEP_PAPER), DESCENT, AT, np.random.default_rng(0)),
+            TrainingTimes(totals(), GradientDescent(40, 1e-4, STEP_PAPER), DESCENT, AT, np.random.default_rng(0)),
         ),
         totals(),
         max_epochs=40,
@@ -141,7 +143,7 @@ def test_every_epoch_is_scored_and_several_at_once_as_one_by_one():
 def test_the_first_crossing_is_found_whichever_mini_batch_it_falls_on():
     """Conventional FL cycles through five mini-batches and its score swings: every fifth epoch misses the crossing."""
     run = trajectory(
-        models_of(Conventional(), Training(totals(), None, DESCENT, AT, np.random.default_rng(0))),
+        models_of(Conventional(), TrainingTimes(totals(), None, DESCENT, AT, np.random.default_rng(0))),
         totals(),
         max_epochs=200,
         target=2.0,
@@ -155,7 +157,8 @@ def test_the_first_crossing_is_found_whichever_mini_batch_it_falls_on():
 def test_a_training_that_overflows_ends_with_the_scores_it_had():
     run = trajectory(
         models_of(
-            Conventional(), Training(totals(), None, Descent(StepSchedule(1e6), 1e-4), AT, np.random.default_rng(0))
+            Conventional(),
+            TrainingTimes(totals(), None, Descent(StepSchedule(1e6), 1e-4), AT, np.random.default_rng(0)),
         ),
         totals(),
         max_epochs=400,
@@ -169,7 +172,9 @@ def test_a_diverging_training_ends_where_its_updates_no_longer_fit():
     run = trajectory(
         models_of(
             CodedKeys(8),
-            Training(totals(), GradientDescent(400, 1e-4, StepSchedule(50.0)), DESCENT, AT, np.random.default_rng(0)),
+            TrainingTimes(
+                totals(), GradientDescent(400, 1e-4, StepSchedule(50.0)), DESCENT, AT, np.random.default_rng(0)
+            ),
         ),
         totals(),
         max_epochs=400,

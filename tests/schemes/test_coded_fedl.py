@@ -16,7 +16,7 @@ from codedfl_lab.baselines.coded_fedl import CodedFedL, semidefinite_factor
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.comparing.simulator import trajectory
 from codedfl_lab.costs.central import CentralTotals
-from codedfl_lab.costs.times import Conditions, Descent, Training, WorkShape
+from codedfl_lab.costs.times import Conditions, Descent, TrainingTimes, WorkShape
 from codedfl_lab.costs.times import models as models_of
 from codedfl_lab.costs.times import sharing as sharing_of
 from codedfl_lab.fleet.fleet import Fleet
@@ -31,7 +31,7 @@ def trained(scheme, of: CentralTotals, fleet: Fleet, step: float = 6.0):
     descent = Descent(StepSchedule(step), 1e-4)
     rng = np.random.default_rng(0)
     return trajectory(
-        models_of(scheme, Training(of, None, descent, Conditions(fleet), rng)), of, max_epochs=40, target=2.0
+        models_of(scheme, TrainingTimes(of, None, descent, Conditions(fleet), rng)), of, max_epochs=40, target=2.0
     )
 
 

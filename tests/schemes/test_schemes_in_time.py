@@ -16,7 +16,7 @@ from codedfl_lab.code.gradient_code import group_sizes, make_code
 from codedfl_lab.code.masks import mask_senders
 from codedfl_lab.comparing.simulator import simulate, trajectory
 from codedfl_lab.costs.coded import held_numbers, mask_macs
-from codedfl_lab.costs.times import Conditions, Descent, Draws, Training, WorkShape, epoch_end_times
+from codedfl_lab.costs.times import Conditions, Descent, Draws, TrainingTimes, WorkShape, epoch_end_times
 from codedfl_lab.costs.times import models as models_of
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.primes.ring import Ring
@@ -186,7 +186,7 @@ def sixty_epochs(scheme, partition, at):
     descent = Descent(StepSchedule(6.0), 1e-4)
     rng = np.random.default_rng(0)
     of = totals(partition=partition)
-    return trajectory(models_of(scheme, Training(of, None, descent, at, rng)), of, max_epochs=60, target=2.0)
+    return trajectory(models_of(scheme, TrainingTimes(of, None, descent, at, rng)), of, max_epochs=60, target=2.0)
 
 
 def test_dropping_the_slowest_loses_accuracy_on_sorted_data_only():

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codedfl.contract.models import GlmModel, LogisticModel, PoissonModel
+from codedfl.contract.models.glm import GlmModel
+from codedfl.contract.models.logistic import LogisticModel
+from codedfl.contract.models.poisson import PoissonModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
 from codedfl.data.columns import CategoryColumn, NumberColumn

@@ -14,11 +14,11 @@ from codedfl_lab.baselines.gradient_heads import GradientHead, softmax_gradient,
 from codedfl_lab.report.frozen_page import at_equal_cells, frozen_cells, verdicts, write_frozen_report
 from codedfl_lab.reproduce import frozen_data
 from codedfl_lab.reproduce.frozen import reproduce_frozen
-from codedfl_lab.reproduce.frozen_results import FrozenResults, Lead, Sizes
+from codedfl_lab.reproduce.frozen_results import FrozenResults, FrozenSizes, Lead
 from codedfl_lab.reproduce.frozen_rows import SPLITS, Embedded, held_out_rows, split_rows
 from codedfl_lab.reproduce.frozen_sums import class_sums, closed_forms, integer_sum, same_sum
 from codedfl_lab.reproduce.parts import Parts
-from codedfl_lab.reproduce.scope import Scope
+from codedfl_lab.reproduce.scope import ClaimScope
 from made_up_encoders import PIECES, text_encoder
 
 STEP = 1 / 32
@@ -27,7 +27,7 @@ CENTRES = RANDOM.uniform(1, 5, size=(3, 8))
 Y = RANDOM.integers(0, 3, size=1500)
 X = np.clip(np.rint((CENTRES[Y] + RANDOM.normal(size=(1500, 8))) / STEP) * STEP, 0, 6).astype(np.float32)
 DATA = Embedded("made up", ("a", "b", "c"), X[:1200], Y[:1200], X[1200:], Y[1200:], 0.0, 6.0, STEP)
-TINY = Sizes(seeds=2, rounds=3, devices=(5, 25), rates=(0.01, 0.1), pulls=(0.1,), draws=5)
+TINY = FrozenSizes(seeds=2, rounds=3, devices=(5, 25), rates=(0.01, 0.1), pulls=(0.1,), draws=5)
 
 
 FEWER = Embedded("made up", DATA.classes, X[:1200, :4], Y[:1200], X[1200:, :4], Y[1200:], 0.0, 6.0, STEP)
@@ -261,7 +261,7 @@ def test_an_encoder_of_texts_takes_mails(tmp_path: Path, monkeypatch: pytest.Mon
     words = RANDOM.integers(0, 3, size=400)
     table = {"text": [f"p{one} p{one + 1}" for one in words], "group": np.where(words < 1, "ham", "spam")}
     monkeypatch.setattr(frozen_data, "load_mails", lambda _: as_raw_table(table, "mails"))
-    found = frozen_data.mails(text_encoder(tmp_path), Scope(), 2, lambda *_: None)
+    found = frozen_data.mails(text_encoder(tmp_path), ClaimScope(), 2, lambda *_: None)
     assert (len(found.X), len(found.X_test), found.classes) == (160, 40, ("ham", "spam"))
     order = np.random.default_rng(0).permutation(400)[::2]
     test = np.arange(200) % 5 == 0

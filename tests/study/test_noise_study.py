@@ -21,7 +21,7 @@ from codedfl_lab.planning.planner import noisy_scores
 from codedfl_lab.report.noise_page import noise_figure, write_noise_report
 from codedfl_lab.reproduce.noise import NoiseResults, NoiseRow, membership, reproduce_noise
 from codedfl_lab.reproduce.noise_audit import FAULTS, audit, shown_epsilon
-from codedfl_lab.reproduce.scope import Scope
+from codedfl_lab.reproduce.scope import ClaimScope
 from codedfl_lab.schemes.role_keys import RoleSums
 from codedfl_lab.training.in_process import Simulated
 from codedfl_lab.training.noise import noise_of_run
@@ -117,7 +117,7 @@ def test_membership_is_seen_where_a_model_knows_its_rows_by_heart():
 def test_the_study_as_a_whole_and_its_report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr(datasets, "load", lambda *_: small_data())
     said: list[str] = []
-    scope = Scope(seeds=[0], command="here")
+    scope = ClaimScope(seeds=[0], command="here")
     results = reproduce_noise(scope, lambda what, _: said.append(what), features=[30], audit_runs=2000)
     assert results.quick and said[-1] == "audit"
     assert [row.epsilon for row in results.rows] == [None, 1.0, 3.0, 8.0] * 2

@@ -13,7 +13,7 @@ from codedfl_lab.comparing.paper import EXPERIMENTS, Experiment
 from codedfl_lab.comparing.results import Results, SchemeResult
 from codedfl_lab.report.files import write_report
 from codedfl_lab.reproduce.reproduce import reproduce
-from codedfl_lab.reproduce.scope import Scope
+from codedfl_lab.reproduce.scope import ClaimScope
 
 KEYS = {
     "dataset", "scheme", "solver", "sharing", "step", "target_accuracy", "epochs_to_target", "time_to_target_s",
@@ -50,7 +50,7 @@ def small(tmp_path_factory) -> Results:
     said: list[float] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(EXPERIMENTS, "mnist", digits)
-        scope = Scope(seeds=[0, 1], draws=20, n_features=200)
+        scope = ClaimScope(seeds=[0, 1], draws=20, n_features=200)
         results = reproduce("mnist", scope, progress=lambda what, part: said.append(part))
     write_report(out / "mnist", results)
     check_folder(out / "mnist", 2)
@@ -112,7 +112,7 @@ def test_every_convention_has_its_verdict(small):
 
 def test_unknown_experiments_are_refused(tmp_path):
     with pytest.raises(InvalidInput) as caught:
-        reproduce("cifar", Scope())
+        reproduce("cifar", ClaimScope())
     assert str(caught.value) == "experiment must be one of mnist, fashion-mnist, got 'cifar'"
 
 
@@ -122,7 +122,7 @@ def test_small_mnist(tmp_path, monkeypatch):
     """500 features and every sixth image: the speed-up is in the paper's region already."""
     small = Experiment("mnist", "MNIST, small", (0.80, 0.90), 23, 6.6, max_epochs=300)
     monkeypatch.setitem(EXPERIMENTS, "mnist", small)
-    results = reproduce("mnist", Scope(seeds=[0], draws=20, n_features=500, rows=10_000))
+    results = reproduce("mnist", ClaimScope(seeds=[0], draws=20, n_features=500, rows=10_000))
     write_report(tmp_path / "mnist", results)
     check_folder(tmp_path / "mnist", 2)
     assert best(results, 0.9, "coded-keys", solver="cg").speedup_over_conventional.median > 3

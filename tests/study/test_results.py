@@ -12,17 +12,17 @@ from codedfl_lab.comparing.results import (
     AtPrice,
     AtSize,
     Claim,
-    Exposure,
+    ExposureResult,
     Gain,
-    Goal,
     PaperValue,
     Price,
     Results,
+    ScoreGoal,
     Sensitivity,
 )
 from made_up_results import entry, made_up_results, made_up_timed
 
-GOAL = Goal(
+GOAL = ScoreGoal(
     *("mnist", "coded-keys", "cg", "conventional", "gd", 100.0),
     prices=(AtPrice(Price(), 121.0, 90.0, 150.0), AtPrice(Price(2.0, own_pads=True))),
     verdict="met",
@@ -31,7 +31,7 @@ GOAL = Goal(
 
 def everything() -> Results:
     """Every kind of row, with every optional field filled somewhere."""
-    coded = entry(0.95, 70.0, alpha=23, gain=Gain(5.0, 8.0), exposure=Exposure(0, 23, 25), gram_directions=100)
+    coded = entry(0.95, 70.0, alpha=23, gain=Gain(5.0, 8.0), exposure=ExposureResult(0, 23, 25), gram_directions=100)
     collusion = replace(coded, scheme="role-keys", parameters={"z": 1})
     failed = entry(0.95, None, delta=0.1, reason="parity data are singular")
     return made_up_results(

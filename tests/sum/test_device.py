@@ -14,7 +14,7 @@ from codedfl.sum.device import Device, InMemory
 from codedfl.sum.keys import digest
 from codedfl.sum.layout import Layout
 from codedfl.sum.terms import Terms
-from codedfl.sum.wire import Entry, RoleKey
+from codedfl.sum.wire import ListEntry, RoleKey
 from federations import MadeUp, identity, terms_of
 
 ASK, OTHER = b"gram", b"other"
@@ -50,7 +50,7 @@ class Small(ByHand):
     def drawn_keys(self) -> list[RoleKey]:
         return [self.drawn(self.terms.holders_of(role)[0], [])[0] for role in (0, 1)]
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[ListEntry]:
         return [self.entry(self.members[name]) for name in NAMES]
 
     def code(self, e: bytes = b"", ask: bytes = ASK) -> str:

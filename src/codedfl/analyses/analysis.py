@@ -14,11 +14,12 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from codedfl.analyses.cells import CellCounts, Clipping
-from codedfl.analyses.kept import NOTHING_KEPT, Kept, sum_of_clipping
+from codedfl.analyses.kept import NOTHING_KEPT, KeptSum, sum_of_clipping
 from codedfl.analyses.linear import LinearTotal
 from codedfl.contract.merging import Merged, merged_study
 from codedfl.contract.study import Study, StudyModel
 from codedfl.errors import InvalidInput
+from codedfl.on_demand import Register
 from codedfl.statistics.statistic import NOTHING, Ask, statistic_of
 from codedfl.typing import Floats, Integers, JsonObject
 
@@ -45,7 +46,7 @@ class Totals:
     cells: Sequence[int]
     merged: Merged
     gram: Sequence[int]
-    before: Kept = NOTHING_KEPT
+    before: KeptSum = NOTHING_KEPT
     asked: list[Floats] = field(default_factory=list)
     times_told: list[Floats] = field(default_factory=list)
 
@@ -170,7 +171,7 @@ class NotFound:
 
 
 Analysis = Callable[[Totals, Any], Generator[Ask, Any, Finding]]
-ANALYSES: dict[str, Analysis] = {}
+ANALYSES = Register[Analysis]("codedfl.analyses")
 
 
 def register_analysis(kind: str) -> Callable[[Analysis], Analysis]:
@@ -178,13 +179,12 @@ def register_analysis(kind: str) -> Callable[[Analysis], Analysis]:
 
     Examples
     --------
-    >>> from codedfl.analyses.study_analysis import conduct  # whoever conducts studies knows all kinds
-    >>> "linear" in ANALYSES
+    >>> "cox" in ANALYSES
     True
     """
 
     def register(analysis: Analysis) -> Analysis:
-        if kind in ANALYSES:
+        if kind in ANALYSES.known:
             raise InvalidInput(f"the kind of an analysis must be new, got {kind!r} again")
         ANALYSES[kind] = analysis
         return analysis

@@ -9,7 +9,8 @@ import numpy as np
 
 from codedfl.analyses.analysis import Totals
 from codedfl.contract.combinations import FEW_CELLS, count_cells, mostly_own
-from codedfl.contract.models import GlmModel, StudyModel
+from codedfl.contract.models import StudyModel
+from codedfl.contract.models.glm import GlmModel
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats

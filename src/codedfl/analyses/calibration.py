@@ -10,7 +10,7 @@ import numpy as np
 
 from codedfl.analyses.analysis import Totals
 from codedfl.analyses.maximum import NewtonSums, information_inverse
-from codedfl.contract.models import LogisticModel
+from codedfl.contract.models.logistic import LogisticModel
 from codedfl.errors import InvalidInput
 from codedfl.statistics.calibration_line import MOST_SLOPE, CalibrationLine
 from codedfl.statistics.statistic import Ask

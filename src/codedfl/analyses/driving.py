@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar
 
-from codedfl.analyses.kept import NOTHING_KEPT, Kept
+from codedfl.analyses.kept import NOTHING_KEPT, KeptSum
 from codedfl.analyses.left_out import terms_left_out
 from codedfl.analyses.study_analysis import Answer, StudyFindings, conduct
 from codedfl.contract.study import Study
@@ -21,7 +21,7 @@ TOTAL_FILE = "total.json"
 Found = TypeVar("Found")
 
 
-def drive(study: Study, answer: Callable[[Ask], Answer], before: Kept = NOTHING_KEPT) -> StudyFindings:
+def drive(study: Study, answer: Callable[[Ask], Answer], before: KeptSum = NOTHING_KEPT) -> StudyFindings:
     """Answer what the study asks for, one total after the other; ``before`` is a total of others that it is added to.
 
     Examples
@@ -91,14 +91,14 @@ def total_json(study: Study, findings: StudyFindings, owners: Sequence[str]) -> 
     return {"digest": study.digest().hex(), **kept.to_dict()}
 
 
-def read_total(study: Study, content: Any) -> Kept:
+def read_total(study: Study, content: Any) -> KeptSum:
     """What ``total_json`` made, of this study as the last one; that of another is refused.
 
     Examples
     --------
     See ``drive``.
     """
-    kept = Kept.read(content)
+    kept = KeptSum.read(content)
     if content.get("digest") != study.digest().hex():
         raise InvalidInput(
             f"the total must be of this study, {study.digest().hex()[:16]}, got one of {content.get('digest')!r:.18}"

@@ -14,7 +14,7 @@ from codedfl.analyses.glm import GlmProblem, in_units, start
 from codedfl.analyses.glm_errors import Errors, triangle
 from codedfl.analyses.maximum import Fitted, NewtonSums, information_inverse, towards
 from codedfl.analyses.robust import InferenceFinding
-from codedfl.contract.models.matched import GeeModel
+from codedfl.contract.models.gee import GeeModel
 from codedfl.errors import InvalidInput
 from codedfl.statistics.gee import COUNTS, MOST_ALPHA, Gee, moments
 from codedfl.statistics.statistic import Ask

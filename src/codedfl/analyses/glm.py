@@ -17,9 +17,12 @@ from codedfl.analyses.glm_errors import Errors, errors_of
 from codedfl.analyses.inference import CONSTANT, Inference
 from codedfl.analyses.maximum import Fitted, NewtonSums, maximise, towards
 from codedfl.analyses.scoring import ClassScore
-from codedfl.contract.models import GlmModel, LogisticModel, PoissonModel, StudyModel
+from codedfl.contract.models import StudyModel
 from codedfl.contract.models.dispersed import GammaModel, QuasiPoissonModel
+from codedfl.contract.models.glm import GlmModel
+from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.models.negative import NegativeBinomialModel
+from codedfl.contract.models.poisson import PoissonModel
 from codedfl.contract.study import NumberTarget
 from codedfl.contract.study_columns import Units
 from codedfl.data.labels import MeanLabels

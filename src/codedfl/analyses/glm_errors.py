@@ -10,7 +10,7 @@ import numpy as np
 
 from codedfl.analyses.analysis import Spread, Totals
 from codedfl.analyses.maximum import Fitted, information_inverse
-from codedfl.contract.models import GlmModel
+from codedfl.contract.models.glm import GlmModel
 from codedfl.errors import InvalidInput
 from codedfl.statistics.sandwich import Sandwich
 from codedfl.statistics.statistic import Ask
@@ -96,7 +96,7 @@ def correction(model: GlmModel, rows: float, width: int, clusters: float) -> flo
     Examples
     --------
     >>> from codedfl.analyses.glm_errors import correction
-    >>> from codedfl.contract.models import PoissonModel
+    >>> from codedfl.contract.models.poisson import PoissonModel
     >>> correction(PoissonModel("m", ("age",), errors="HC1"), 12.0, 2, 0.0)
     1.2
     """

@@ -137,14 +137,14 @@ def all_heads(sums: ClassSums) -> list[Head]:
     return [head for maker in HEADS.values() for head in maker(sums)]
 
 
-class Shrunken:
+class ShrunkenHead:
     """Solutions of (matrix + weight) x = right for many weights, from one decomposition.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.analyses.heads import Shrunken
-    >>> Shrunken(np.diag([1.0, 3.0])).solve(np.array([[2.0], [4.0]]), 1.0).round(12).tolist()
+    >>> from codedfl.analyses.heads import ShrunkenHead
+    >>> ShrunkenHead(np.diag([1.0, 3.0])).solve(np.array([[2.0], [4.0]]), 1.0).round(12).tolist()
     [[1.0], [1.0]]
     """
 
@@ -162,7 +162,7 @@ def _ridges(covariance: Floats, means: Floats, shares: Floats, rows: int) -> Ite
     """Slopes of indicators of the classes on centred columns, where classes have these shares and means."""
     cross = means.T * shares
     best = gcv_choice(covariance, cross, float(shares @ (1.0 - shares)), rows)
-    solutions = Shrunken(covariance)
+    solutions = ShrunkenHead(covariance)
     for factor in _AROUND:
         yield best * factor, solutions.solve(cross, best * factor)
 
@@ -205,7 +205,7 @@ def lda(sums: ClassSums) -> Iterator[Head]:
     See ``all_heads``, which makes it.
     """
     within = sums.within
-    solutions, size = Shrunken(within), float(np.trace(within)) / len(within)
+    solutions, size = ShrunkenHead(within), float(np.trace(within)) / len(within)
     for share in _SHARES:
         weight = max(share * size, _LEAST)
         slopes = solutions.solve(sums.means.T, weight)

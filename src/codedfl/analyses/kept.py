@@ -31,14 +31,14 @@ _FROM_TOTAL = frozenset(("cells", "gram", "score"))
 
 
 @dataclass(frozen=True)
-class Part:
+class KeptPart:
     """One generation: the study that summed it, whose rows are in it, and the integers.
 
     Examples
     --------
     >>> from codedfl.analyses.cells import Clipping
-    >>> from codedfl.analyses.kept import Part
-    >>> Part("0a" * 32, ("a", "b", "c"), (30, 0, 0, 2000, 2000, 2000), Clipping(30))
+    >>> from codedfl.analyses.kept import KeptPart
+    >>> KeptPart("0a" * 32, ("a", "b", "c"), (30, 0, 0, 2000, 2000, 2000), Clipping(30))
     <Part of 3 owners, study 0a0a0a0a0a0a0a0a>
     """
 
@@ -56,14 +56,14 @@ class Part:
         return {"digest": self.study, "owners": list(self.owners), "gram": numbers, "clipped": asdict(self.clipped)}
 
     @classmethod
-    def from_dict(cls, saved: Any) -> Part:
+    def from_dict(cls, saved: Any) -> KeptPart:
         """What ``to_dict`` made."""
         owners, gram = tuple(map(str, saved["owners"])), tuple(map(int, saved["gram"]))
         return cls(str(saved["digest"]), owners, gram, Clipping.from_dict(saved["clipped"]))
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptSum:
     """The parts of a total, in the order in which they were summed.
 
     meaning: what the whole numbers stand for: columns, grids, classes, features; the same in every part.
@@ -72,10 +72,10 @@ class Kept:
     Examples
     --------
     >>> from codedfl.analyses.cells import Clipping
-    >>> from codedfl.analyses.kept import Kept, Part
-    >>> first = Part("0a" * 32, ("a", "b", "c"), (30, 5), Clipping(30))
-    >>> later = Part("0b" * 32, ("d", "e", "f"), (20, 7), Clipping(20))
-    >>> kept = Kept("0c" * 32, (), (first, later))
+    >>> from codedfl.analyses.kept import KeptSum, KeptPart
+    >>> first = KeptPart("0a" * 32, ("a", "b", "c"), (30, 5), Clipping(30))
+    >>> later = KeptPart("0b" * 32, ("d", "e", "f"), (20, 7), Clipping(20))
+    >>> kept = KeptSum("0c" * 32, (), (first, later))
     >>> kept.total, kept.without(["d", "e", "f"]).total
     ([50, 12], [30, 5])
     >>> kept.without(["d"])
@@ -87,7 +87,7 @@ one with e, f
 
     meaning: str = ""
     merged: Merged = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[KeptPart, ...] = ()
 
     @property
     def total(self) -> list[int]:
@@ -104,16 +104,16 @@ one with e, f
         """Of all parts."""
         return sum_of_clipping(one.clipped for one in self.parts)
 
-    def with_part(self, part: Part) -> Kept:
+    def with_part(self, part: KeptPart) -> KeptSum:
         """One generation more."""
         if twice := sorted(set(part.owners) & set(self.owners)):
             raise InvalidInput(
                 f"owners must be in a total once, got {', '.join(twice)} again: who has new rows leaves with the part"
                 " that has the old ones, or waits for a new total"
             )
-        return Kept(self.meaning, self.merged, (*self.parts, part))
+        return KeptSum(self.meaning, self.merged, (*self.parts, part))
 
-    def without(self, names: Collection[str]) -> Kept:
+    def without(self, names: Collection[str]) -> KeptSum:
         """Without the parts of these owners, who must be all of theirs."""
         gone = set(names)
         if strange := sorted(gone - set(self.owners)):
@@ -127,7 +127,7 @@ one with e, f
         left = tuple(one for one in self.parts if not gone & set(one.owners))
         if not left:
             raise InvalidInput("some part must stay, got all owners of the total")
-        return Kept(self.meaning, self.merged, left)
+        return KeptSum(self.meaning, self.merged, left)
 
     # -- a study that comes later
 
@@ -147,18 +147,18 @@ one with e, f
             raise InvalidInput(
                 f"models of a later study must follow from X'X, got {asking[0]!r}, which asks all owners again"
             )
-        self.with_part(Part("", tuple(owners), (), Clipping()))
+        self.with_part(KeptPart("", tuple(owners), (), Clipping()))
 
     def with_study(
         self, study: Study, owners: Sequence[str], total: Sequence[int], clipped: Clipping, merged: Merged
-    ) -> Kept:
+    ) -> KeptSum:
         """With what a study has added, where these are the sums over all parts."""
         gram = tuple(whole - one for whole, one in zip(total, self.total, strict=True)) if self.parts else tuple(total)
         before = self.clipped
         values = {name: count - before.values.get(name, 0) for name, count in clipped.values.items()}
         own = Clipping(clipped.rows - before.rows, {name: count for name, count in values.items() if count})
-        return Kept(meaning_of(study), merged, self.parts).with_part(
-            Part(study.digest().hex(), tuple(owners), gram, own)
+        return KeptSum(meaning_of(study), merged, self.parts).with_part(
+            KeptPart(study.digest().hex(), tuple(owners), gram, own)
         )
 
     def added(self, numbers: Sequence[int], merged: Merged) -> list[int]:
@@ -184,11 +184,11 @@ one with e, f
         }
 
     @classmethod
-    def read(cls, content: Any) -> Kept:
+    def read(cls, content: Any) -> KeptSum:
         """What ``to_dict`` made; anything else is refused in one line."""
         try:
             merged = tuple(tuple(map(int, one)) for one in content["merged"])
-            parts = tuple(map(Part.from_dict, content["parts"]))
+            parts = tuple(map(KeptPart.from_dict, content["parts"]))
             found = cls(str(content["meaning"]), merged, parts)
             lengths = {len(one.gram) for one in parts}
             if len(lengths) != 1 or len(set(found.owners)) < len(found.owners):
@@ -198,7 +198,7 @@ one with e, f
             raise InvalidInput(f"the total must be a file that a study wrote, got {error!r:.80}") from None
 
 
-NOTHING_KEPT = Kept()
+NOTHING_KEPT = KeptSum()
 
 
 def meaning_of(study: Study) -> str:

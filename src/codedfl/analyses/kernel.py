@@ -11,7 +11,8 @@ from codedfl.analyses.linear import LinearTotal
 from codedfl.analyses.scoring import Score, ask_score
 from codedfl.contract.merging import Merged, merged_study
 from codedfl.contract.study import Study
-from codedfl.data.features.principal import Principal, principal_directions
+from codedfl.data.features import Principal
+from codedfl.data.features.pca_rbf import principal_directions
 from codedfl.data.model import TrainedModel
 from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats

@@ -63,7 +63,7 @@ class Fitted(NamedTuple):
     iterations: int
 
 
-class Problem(Protocol):
+class MaximumProblem(Protocol):
     """A likelihood that can be asked for at coefficients.
 
     model: whose it is. spread: which coefficients are estimated; the others stay 0.
@@ -95,7 +95,9 @@ class Problem(Protocol):
         """Why there is no maximum, where the likelihood grows towards coefficients that no device accepts."""
 
 
-def maximise(totals: Totals, problem: Problem, beta: Floats, close: float = _CLOSE) -> Generator[Ask, Any, Fitted]:
+def maximise(
+    totals: Totals, problem: MaximumProblem, beta: Floats, close: float = _CLOSE
+) -> Generator[Ask, Any, Fitted]:
     """Newton with a penalty; a step that makes the likelihood worse is halved, one beyond the bound is cut.
 
     close: the last step in standard errors: what is left then is about its square.
@@ -162,7 +164,7 @@ def information_inverse(information: Floats, model: StudyModel) -> Floats:
     --------
     >>> import numpy as np
     >>> from codedfl.analyses.maximum import information_inverse
-    >>> from codedfl.contract.models import LogisticModel
+    >>> from codedfl.contract.models.logistic import LogisticModel
     >>> information_inverse(np.diag([2.0, 4.0]), LogisticModel("m", ("age",)))
     array([[0.5 , 0.  ],
            [0.  , 0.25]])

@@ -13,7 +13,7 @@ from codedfl.analyses.analysis import Finding, Totals, register_analysis
 from codedfl.analyses.cells import joined
 from codedfl.analyses.inference import LeastSquaresFit
 from codedfl.analyses.robust import scaled_coefficients, units
-from codedfl.contract.models import ResidualsModel
+from codedfl.contract.models.residuals import ResidualsModel
 from codedfl.errors import InvalidInput
 from codedfl.statistics.residuals import EDGES
 from codedfl.statistics.statistic import Ask

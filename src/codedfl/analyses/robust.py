@@ -13,7 +13,7 @@ from codedfl.analyses.analysis import Finding, Totals, register_analysis
 from codedfl.analyses.glm_errors import triangle
 from codedfl.analyses.inference import Inference, LeastSquaresFit
 from codedfl.analyses.linear import LinearTotal, by_level_of
-from codedfl.contract.models import RobustModel
+from codedfl.contract.models.robust import RobustModel
 from codedfl.errors import InvalidInput
 from codedfl.statistics.robust import Robust
 from codedfl.statistics.statistic import Ask

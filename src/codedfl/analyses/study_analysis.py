@@ -9,11 +9,10 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from codedfl import analyses
 from codedfl.analyses.analysis import Finding, Totals, analyse, register_analysis
 from codedfl.analyses.cells import Clipping, merge_rare, no_score
 from codedfl.analyses.inference import Inference
-from codedfl.analyses.kept import NOTHING_KEPT, Kept
+from codedfl.analyses.kept import NOTHING_KEPT, KeptSum
 from codedfl.analyses.kernel import conduct_kernel
 from codedfl.analyses.linear import by_level_of
 from codedfl.analyses.nested import nested
@@ -22,7 +21,6 @@ from codedfl.contract.merging import Merged
 from codedfl.contract.study import NO_FEATURES, Study, SubModel
 from codedfl.data.model import TrainedModel
 from codedfl.errors import InvalidInput
-from codedfl.on_demand import load_all
 from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats, JsonObject
 
@@ -138,7 +136,7 @@ class StudyFindings:
     clipped: Clipping = Clipping()  # noqa: RUF009 - frozen
     unmarked: tuple[str, ...] = ()
     left_out: int | str = 0
-    before: Kept = NOTHING_KEPT
+    before: KeptSum = NOTHING_KEPT
 
     def to_dict(self) -> JsonObject:
         """For JSON, without counts that people are not shown; model and total have files of their own."""
@@ -156,10 +154,10 @@ class StudyFindings:
         }
 
 
-def conduct(study: Study, before: Kept = NOTHING_KEPT) -> Generator[Ask, Any, StudyFindings]:
+def conduct(study: Study, before: KeptSum = NOTHING_KEPT) -> Generator[Ask, Any, StudyFindings]:
     """Ask for the totals of a study, one after the other, and end in what they say.
 
-    before: a total of others to which these are added (``Kept.check``); what is rare is judged without it.
+    before: a total of others to which these are added (``KeptSum.check``); what is rare is judged without it.
 
     Examples
     --------
@@ -275,6 +273,3 @@ def _or_why_not(make: Callable[[], _Result]) -> tuple[_Result | None, str]:
         return make(), ""
     except InvalidInput as error:
         return None, str(error)
-
-
-load_all(analyses.__name__, analyses.__path__)  # each makes its kind of model known

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
 from codedfl.analyses.cells import joined
 from codedfl.analyses.inference import distributions
-from codedfl.contract.models import SurvivalModel, TimedModel
+from codedfl.contract.models import TimedModel
+from codedfl.contract.models.survival import SurvivalModel
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import Ask
@@ -23,7 +24,7 @@ _NORMAL = 1.959963984540054  # standard errors on either side of a 95 % interval
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class SurvivalCurve:
     """The share of a group that is still without the event after each time.
 
     at_risk, events: people at risk just before each time, and events in the interval that ends with it.
@@ -31,8 +32,8 @@ class Curve:
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.analyses.survival import Curve
-    >>> found = Curve("a", np.array([30.0, 60.0]), np.array([10, 5]), np.array([2, 1]))
+    >>> from codedfl.analyses.survival import SurvivalCurve
+    >>> found = SurvivalCurve("a", np.array([30.0, 60.0]), np.array([10, 5]), np.array([2, 1]))
     >>> found.share, found.standard_errors.round(4)
     (array([0.8 , 0.64]), array([0.1265, 0.1753]))
     """
@@ -57,7 +58,7 @@ class Curve:
     def band(self) -> tuple[Floats, Floats]:
         """Both ends of each share's 95 % interval, on the scale of log(-log), so that it stays between 0 and 1.
 
-        >>> found = Curve("a", np.array([30.0, 60.0]), np.array([10, 5]), np.array([2, 1]))
+        >>> found = SurvivalCurve("a", np.array([30.0, 60.0]), np.array([10, 5]), np.array([2, 1]))
         >>> [end.round(4).tolist() for end in found.band()]
         [[0.4087, 0.2263], [0.9459, 0.8745]]
         """
@@ -72,7 +73,7 @@ class Curve:
     def median(self) -> tuple[float | None, float | None, float | None]:
         """The first time at which at most half are without the event, and where the band says the same; None is later.
 
-        >>> Curve("a", np.array([30.0, 60.0]), np.array([10, 5]), np.array([2, 3])).median
+        >>> SurvivalCurve("a", np.array([30.0, 60.0]), np.array([10, 5]), np.array([2, 3])).median
         (60.0, 30.0, None)
         """
         first = []
@@ -103,7 +104,7 @@ class SurvivalFinding:
     """
 
     name: str
-    curves: tuple[Curve, ...]
+    curves: tuple[SurvivalCurve, ...]
     chi_squared: float
     freedom: int
     p: float
@@ -160,7 +161,8 @@ def survival(totals: Totals, model: SurvivalModel) -> Generator[Ask, Any, Findin
     (column,) = (one.column for one in study.columns if one.column.name == model.columns[0])
     assert isinstance(column, CategoryColumn)
     curves = tuple(
-        Curve(level, times, at_risk[place, :-1], events[place, :-1]) for place, level in enumerate(column.levels)
+        SurvivalCurve(level, times, at_risk[place, :-1], events[place, :-1])
+        for place, level in enumerate(column.levels)
     )
     merged = tuple(one for one in model.times if one not in times)
     return SurvivalFinding(model.name, curves, *log_rank(at_risk[:, :-1], events[:, :-1]), merged)

@@ -19,9 +19,7 @@ import typer
 
 from codedfl.additions import COMMANDS, additions, load_addition
 from codedfl.cli.exit_codes import BAD_INPUT, INTERRUPTED, NO_DATA
-from codedfl.cli.listed import SETTINGS, Group, Listed, words_of
-from codedfl.cli.renamed import RENAMED_OPTIONS
-from codedfl.cli.settings import settings_of
+from codedfl.cli.listed import SETTINGS, Group, ListedCommand, words_of
 from codedfl.cli.tree import LAB, TREE
 from codedfl.errors import CodedFLError, DataUnavailable
 from codedfl.version import __version__
@@ -32,7 +30,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 class Laboratory(Group):
     """``codedfl lab``: what codedfl-lab and other packages add by their entry points."""
 
-    def listed(self) -> dict[str, Listed]:
+    def listed(self) -> dict[str, ListedCommand]:
         return {name: load_addition(entry, "command") for name, entry in sorted(additions(COMMANDS).items())}
 
     def resolve_command(
@@ -99,6 +97,9 @@ class Commands(Group):
 
 def _unknown_option(error: click.NoSuchOption) -> str:
     """What an option is called now, that it is a setting, or the nearest ones."""
+    from codedfl.cli.renamed import RENAMED_OPTIONS
+    from codedfl.cli.settings import settings_of
+
     typed = error.option_name
     if error.ctx is None:
         return error.format_message()

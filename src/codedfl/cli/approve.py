@@ -12,16 +12,9 @@ from codedfl.cli import options
 from codedfl.cli.broker_options import State
 from codedfl.cli.screen import Screen
 from codedfl.cli.sections import show_sections
-from codedfl.contract.approval import approve
-from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.kit import load_kit
-from codedfl.contract.policy import Policy, load_policy
-from codedfl.contract.words import printable
-from codedfl.crypto.key_files import DEVICE_KEY, load_identity
-from codedfl.data.tables import read_file
-from codedfl.device.membership import checked_owner
+from codedfl.on_demand import loading
 from codedfl.private_files import default_state_dir
-from codedfl.statistics.statistic import words_of
 
 
 def approve_study(
@@ -43,6 +36,16 @@ def approve_study(
     Example: `codedfl site approve hospital-3.kit --table my.csv --who "Dr. Example"`
     """
     screen, found, states = Screen(), load_kit(kit), state or default_state_dir()
+    with loading():  # what judges it, once there is something to judge
+        from codedfl.contract.approval import approve
+        from codedfl.contract.device_folder import DeviceFolder
+        from codedfl.contract.policy import Policy, load_policy
+        from codedfl.contract.words import printable
+        from codedfl.crypto.key_files import DEVICE_KEY, load_identity
+        from codedfl.data.tables import read_file
+        from codedfl.device.membership import checked_owner
+        from codedfl.statistics.statistic import words_of
+
     name, loaded = checked_owner(found, states), found.study
     screen.say(f"fingerprint of the kit: {found.fingerprint}")
     screen.sentence("The coordinator and every other site must have the same: compare it by telephone.")
@@ -81,5 +84,8 @@ def withdraw_approval(
 
     Example: `codedfl site withdraw 1a2b3c --name site-1`
     """
+    from codedfl.contract.device_folder import DeviceFolder
+    from codedfl.contract.words import printable
+
     gone = DeviceFolder.of(state or default_state_dir(), name).withdraw(digest)
     Screen().sentence(f"{printable(gone.name)}, edition {gone.edition}, is not approved any more; its rows are free")

@@ -9,7 +9,7 @@ import typer
 
 from codedfl.cli.broker_options import State
 from codedfl.cli.screen import Screen, check_writable
-from codedfl.contract.enrolment import ENDING, Enrolment
+from codedfl.contract.enrolment import ENDING, EnrolmentRequest
 from codedfl.contract.names import SERVER_NAME, checked_device
 from codedfl.crypto.key_files import DEVICE_KEY, SERVER_KEY, load_identity
 from codedfl.crypto.sealed import fingerprint
@@ -54,6 +54,6 @@ def _enrol(name: str, key_file: Path, state: Path | None, out: Path | None) -> N
     check_writable("--out", path)
     identity = load_identity(folder / key_file)
     request = TlsKeys(folder / name / TLS_FOLDER).request(name)
-    Enrolment.signed(name, identity, request.decode()).save(path)
+    EnrolmentRequest.signed(name, identity, request.decode()).save(path)
     screen.sentence(f"wrote {path}: send it to the coordinator of the study; nothing in it is secret")
     screen.say(f"fingerprint, to read out by telephone: {fingerprint(identity.public)}")

@@ -13,15 +13,14 @@ import typer
 from typer.core import TyperGroup
 
 from codedfl.cli.option_groups import command
-from codedfl.cli.renamed import RENAMED
-from codedfl.cli.settings import kept_off_the_line
+from codedfl.cli.panels import PANEL
 from codedfl.on_demand import loading
 
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedCommand:
     """A command, or a group of them, that is not loaded yet.
 
     name: as it is typed.
@@ -29,14 +28,14 @@ class Listed:
     target: ``module:name`` of the function that is the command; empty for a group.
     commands: those of a group.
 
-    >>> Listed("ledger", "Show what this site approved.", "codedfl.cli.ledger:show_ledger").load().name
+    >>> ListedCommand("ledger", "Show what this site approved.", "codedfl.cli.ledger:show_ledger").load().name
     'ledger'
     """
 
     name: str
     summary: str
     target: str = ""
-    commands: tuple[Listed, ...] = field(default=())
+    commands: tuple[ListedCommand, ...] = field(default=())
 
     def line(self) -> click.Command:
         """What the help of the group above shows of it."""
@@ -51,19 +50,24 @@ class Listed:
             found = getattr(import_module(module), name)
         alone = typer.Typer(rich_markup_mode="markdown", add_completion=False)
         alone.command(self.name, context_settings=SETTINGS)(command(found))
-        return kept_off_the_line(typer.main.get_command(alone))
+        made = typer.main.get_command(alone)
+        if any(getattr(one, "rich_help_panel", None) == PANEL for one in made.params):
+            from codedfl.cli.settings import kept_off_the_line
+
+            return kept_off_the_line(made)
+        return made
 
 
 class Group(TyperGroup):
     """Loads the command that is run; an unknown name is answered by the nearest, a former one by the present one."""
 
-    def __init__(self, name: str | None, listed: Iterable[Listed] = (), **settings: Any) -> None:
+    def __init__(self, name: str | None, listed: Iterable[ListedCommand] = (), **settings: Any) -> None:
         common: dict[str, Any] = {"no_args_is_help": True, "rich_markup_mode": "markdown", "context_settings": SETTINGS}
         super().__init__(name=name, **{**common, **settings})
         self._listed = {one.name: one for one in listed}
         self._lines_only = False
 
-    def listed(self) -> dict[str, Listed]:
+    def listed(self) -> dict[str, ListedCommand]:
         """What it has, by name."""
         return self._listed
 
@@ -95,6 +99,8 @@ class Group(TyperGroup):
 
     def _unknown(self, ctx: click.Context, name: str) -> str:
         """The new name of a command that was renamed, or the nearest ones of all."""
+        from codedfl.cli.renamed import RENAMED
+
         typed = " ".join([*words_of(ctx), name])
         if new := RENAMED.get(typed):
             return f"codedfl {typed} is now: codedfl {new}"

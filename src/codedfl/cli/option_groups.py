@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, get_type_hints
 
-from codedfl.cli.settings import SET, SetOption, declares_setting
+from codedfl.cli.panels import PANEL, SET
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
@@ -26,7 +26,9 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         else:
             flat.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[parameter.name]))
 
-    if any(declares_setting(parameter.annotation) for parameter in flat):
+    if any(_declares_setting(parameter.annotation) for parameter in flat):
+        from codedfl.cli.settings import SetOption
+
         flat.append(inspect.Parameter(SET, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=SetOption))
 
     @functools.wraps(function)
@@ -39,6 +41,11 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     flattened.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
     flattened.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
     return flattened
+
+
+def _declares_setting(annotation: Any) -> bool:
+    """Whether a parameter's annotation is one of ``settings.in_settings``."""
+    return any(getattr(one, "rich_help_panel", None) == PANEL for one in getattr(annotation, "__metadata__", ()))
 
 
 def _options(group: Any) -> list[inspect.Parameter]:

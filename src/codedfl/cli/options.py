@@ -9,8 +9,6 @@ from typing import Annotated
 
 import typer
 
-from codedfl.analyses.driving import TOTAL_FILE
-from codedfl.analyses.kept import NOTHING_KEPT, Kept
 from codedfl.errors import InvalidInput
 
 # An option under a heading of the help.
@@ -35,11 +33,6 @@ Json = Annotated[
     in_output("--json", metavar="FILE", help="Also write the outcome as JSON; - is stdout."),
 ]
 
-AddTo = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="Results of an earlier run, to whose total this one is added."),
-]
-
 
 def listed(names: str) -> tuple[str, ...]:
     """Names with commas between."""
@@ -52,13 +45,6 @@ def read_json(path: Path, rule: str) -> object:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise InvalidInput(f"{rule}, got {str(path)!r} ({error})") from None
-
-
-def kept_total(folder: Path | None) -> Kept:
-    """The total that a run or a rehearsal left in a folder; nothing where there is none."""
-    if folder is None:
-        return NOTHING_KEPT
-    return Kept.read(read_json(folder / TOTAL_FILE, "FOLDER must hold what codedfl server run or study rehearse wrote"))
 
 
 def refuse_unread(option: str, value: object, where: str) -> None:

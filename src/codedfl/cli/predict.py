@@ -216,7 +216,7 @@ def _harmless(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value
 
 
-class ClassScore(NamedTuple):
+class ScoreByClass(NamedTuple):
     """How well one class is recognised: its rows, recall and precision, and what it is most often taken for."""
 
     name: str | int | float
@@ -230,15 +230,15 @@ class ClassScore(NamedTuple):
         return {**shown, "most_often_taken_for": self.mistaken}
 
 
-def _by_class(classes: tuple[str | int | float, ...], y: NDArray[Any], predicted: NDArray[Any]) -> list[ClassScore]:
+def _by_class(classes: tuple[str | int | float, ...], y: NDArray[Any], predicted: NDArray[Any]) -> list[ScoreByClass]:
     """Per class: its rows, the part recognised, the part of its predictions that is right, what it is taken for."""
-    found: list[ClassScore] = []
+    found: list[ScoreByClass] = []
     for one in classes:
         mine, said = y == one, predicted == one
         right = int((mine & said).sum())
         names, counts = np.unique(predicted[mine & ~said], return_counts=True)
         found.append(
-            ClassScore(
+            ScoreByClass(
                 one,
                 rows=int(mine.sum()),
                 recall=right / int(mine.sum()) if mine.any() else None,
@@ -249,7 +249,7 @@ def _by_class(classes: tuple[str | int | float, ...], y: NDArray[Any], predicted
     return found
 
 
-def _show_classes(screen: Screen, classes: list[ClassScore]) -> None:
+def _show_classes(screen: Screen, classes: list[ScoreByClass]) -> None:
     def part(value: float | None) -> str:
         return "-" if value is None else f"{100 * value:.1f} %"
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from codedfl.cli.screen import Screen
-from codedfl.contract.words import Section
+
+if TYPE_CHECKING:
+    from codedfl.contract.words import Section
 
 
 def show_sections(screen: Screen, sections: tuple[Section, ...]) -> None:

@@ -16,7 +16,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from codedfl.cli import broker_options, options
+from codedfl.cli import broker_options
+from codedfl.cli.add_to import AddTo, kept_total
 from codedfl.cli.exit_codes import INTERRUPTED
 from codedfl.cli.screen import Screen
 from codedfl.cli.study_result import devices_fact, show_findings
@@ -51,7 +52,7 @@ def serve_study(
     ] = None,
     patience: Annotated[Path | None, typer.Option(metavar="FILE", help="How long to wait for what (TOML).")] = None,
     state: broker_options.State = None,
-    add_to: options.AddTo = None,
+    add_to: AddTo = None,
 ) -> None:
     """Conduct a study: ask its devices for the sums that its analyses need, and write model and results.
 
@@ -83,7 +84,7 @@ def serve_study(
     if wait is not None:
         waits = replace(waits, join=wait)
     identity = load_identity(states / SERVER_KEY)
-    serving = Serving(out, identity, own.roster, waits, options.kept_total(add_to))
+    serving = Serving(out, identity, own.roster, waits, kept_total(add_to))
     try:
         with (
             broker_options.disk_failures_told(_GOES_ON),

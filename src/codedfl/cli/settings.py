@@ -14,12 +14,12 @@ from typing import Annotated, Any
 import click
 import typer
 
+from codedfl.cli.panels import PANEL
 from codedfl.errors import InvalidInput
 
-_PANEL = "Settings"
-SET, HELP = "settings", "help"
+HELP = "help"
 
-in_settings = partial(typer.Option, hidden=True, rich_help_panel=_PANEL)
+in_settings = partial(typer.Option, hidden=True, rich_help_panel=PANEL)
 """As ``typer.Option``, for a value that ``--set`` takes."""
 
 
@@ -33,14 +33,9 @@ def key_of(option: click.Option) -> str:
     return option.opts[0].lstrip("-").replace("-", "_")
 
 
-def declares_setting(annotation: Any) -> bool:
-    """Whether a parameter's annotation is one of ``in_settings``."""
-    return any(getattr(one, "rich_help_panel", None) == _PANEL for one in getattr(annotation, "__metadata__", ()))
-
-
 def is_setting(option: click.Option) -> bool:
     """Whether it is declared with ``in_settings``."""
-    return option.hidden and getattr(option, "rich_help_panel", None) == _PANEL
+    return option.hidden and getattr(option, "rich_help_panel", None) == PANEL
 
 
 def kept_off_the_line(command: click.Command) -> click.Command:

@@ -11,13 +11,8 @@ import click
 import typer
 from rich.text import Text
 
-from codedfl.cli import options
-from codedfl.cli.exit_codes import BAD_INPUT
-from codedfl.cli.screen import Screen, check_writable, table
-from codedfl.cli.sections import show_sections
-from codedfl.cli.study_rehearsal import say_left_out
-from codedfl.contract.check import TableCheck, check_table
-from codedfl.contract.draft import (
+from codedfl.authoring.check import TableCheck, check_table
+from codedfl.authoring.draft import (
     PARTICIPANTS,
     SMALLEST_CELL,
     Draft,
@@ -27,6 +22,11 @@ from codedfl.contract.draft import (
     pooled,
     study_text,
 )
+from codedfl.cli import options
+from codedfl.cli.exit_codes import BAD_INPUT
+from codedfl.cli.screen import Screen, check_writable, table
+from codedfl.cli.sections import show_sections
+from codedfl.cli.study_rehearsal import say_left_out
 from codedfl.contract.kit import study_and_roster
 from codedfl.contract.roster import load_roster
 from codedfl.contract.study import Study
@@ -118,7 +118,7 @@ def new(
         raise InvalidInput("--target must be said, or --formula, got neither")
     label = target
     if formula:
-        from codedfl.contract.formula import parse_formula  # nobody else needs its parser
+        from codedfl.authoring.formula import parse_formula  # nobody else needs its parser
 
         label = parse_formula(formula).response.name
     result = None
@@ -137,7 +137,7 @@ def new(
 
     source = None if sample is None else _sample(sample)
     if formula:
-        from codedfl.contract.formula import draft_with_formula
+        from codedfl.authoring.formula import draft_with_formula
 
         text = draft_with_formula(source, formula, draft, None if result is None else described_quantiles(result))
     else:
@@ -223,7 +223,7 @@ def _checked(study: Study, path: Path) -> TableCheck:
     except InvalidInput as error:
         return TableCheck(path.name, 0, 0, (), 0, (str(error),))
     if study.formula and find_spec("formulaic") is not None:
-        from codedfl.contract.formula import formula_objection
+        from codedfl.authoring.formula import formula_objection
 
         if wrong := formula_objection(study):
             return replace(found, objections=(*found.objections, wrong))

@@ -13,6 +13,7 @@ import typer
 from codedfl.additions import TIMINGS, additions, load_addition
 from codedfl.analyses.driving import findings_json
 from codedfl.cli import options
+from codedfl.cli.add_to import AddTo, kept_total
 from codedfl.cli.screen import Screen, make_folder, score_name
 from codedfl.cli.study_result import devices_fact, show_findings
 from codedfl.contract.policy import Policy, load_policy
@@ -80,7 +81,7 @@ def rehearse_study(
             metavar="DIR", help="Where model, journal and page go.", show_default="results/rehearse-NAME"
         ),
     ] = None,
-    add_to: options.AddTo = None,
+    add_to: AddTo = None,
     json: options.Json = None,
 ) -> None:
     """Run a study on tables of this machine, as a dry run.
@@ -93,7 +94,7 @@ def rehearse_study(
     Example: `codedfl study rehearse study.toml --tables folder`
     """
     screen = Screen(json)
-    study, before = load_study(study_file), options.kept_total(add_to)
+    study, before = load_study(study_file), kept_total(add_to)
     rng = np.random.default_rng(seed)
     if tables.is_dir():
         if devices is not None:

@@ -27,7 +27,7 @@ def iteration_objection(study: Study, rows: Snapshot) -> str:
     Ranges far wider than the values make combinations look many that are few.
 
     >>> from codedfl.contract.study_columns import ClassTarget
-    >>> from codedfl.contract.models import LogisticModel
+    >>> from codedfl.contract.models.logistic import LogisticModel
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 9999.0), 1.0)
     >>> model = LogisticModel("m", ("age",))

@@ -25,7 +25,7 @@ _SAID = "A request to take part, for the coordinator of a study. It holds nothin
 
 
 @dataclass(frozen=True)
-class Enrolment:
+class EnrolmentRequest:
     """One site's, or the server's.
 
     name: the device's, as it will be on the roster and in its certificate.
@@ -35,10 +35,10 @@ class Enrolment:
 
     Examples
     --------
-    >>> from codedfl.contract.enrolment import Enrolment
+    >>> from codedfl.contract.enrolment import EnrolmentRequest
     >>> from codedfl.crypto.authority import Requested
     >>> from codedfl.crypto.sealed import Identity
-    >>> made = Enrolment.signed("clinic-1", Identity(bytes(32)), Requested.created("clinic-1").request.decode())
+    >>> made = EnrolmentRequest.signed("clinic-1", Identity(bytes(32)), Requested.created("clinic-1").request.decode())
     >>> made.name, made.key.hex()[:8]
     ('clinic-1', 'cc37d632')
     """
@@ -60,7 +60,7 @@ class Enrolment:
             ) from None
 
     @classmethod
-    def signed(cls, name: str, identity: Identity, request: str) -> Enrolment:
+    def signed(cls, name: str, identity: Identity, request: str) -> EnrolmentRequest:
         """A party's own."""
         return cls(name, identity.public, request, identity.sign(_signed(name, request)))
 
@@ -70,7 +70,7 @@ class Enrolment:
         write_texts(path, _SAID, {"format": FORMAT, **texts, "certificate_request": self.request})
 
 
-def load_enrolment(path: Path) -> Enrolment:
+def load_enrolment(path: Path) -> EnrolmentRequest:
     """Read a request; what is wrong is said in one line.
 
     >>> load_enrolment(Path("no-such.request"))
@@ -87,16 +87,16 @@ def load_enrolment(path: Path) -> Enrolment:
     if len(signature) != SIGNATURE_BYTES:
         raise InvalidInput(f"the signature of {path.name} must have {SIGNATURE_BYTES} bytes in hex, got something else")
     key = parse_public(texts["key"], f"key of {name!r:.80}")
-    return Enrolment(name, key, texts["certificate_request"], signature)
+    return EnrolmentRequest(name, key, texts["certificate_request"], signature)
 
 
-def enrolments(paths: Iterable[Path]) -> dict[str, Enrolment]:
+def enrolments(paths: Iterable[Path]) -> dict[str, EnrolmentRequest]:
     """By name, of files and of folders of such files; each name once.
 
     >>> enrolments([])
     {}
     """
-    found: dict[str, Enrolment] = {}
+    found: dict[str, EnrolmentRequest] = {}
     for path in paths:
         for one in sorted(path.glob(f"*{ENDING}")) if path.is_dir() else [path]:
             read = load_enrolment(one)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
 import tomli_w
 
 from codedfl.contract.names import checked_name
@@ -207,17 +208,25 @@ def parse_roster(text: str, where: str = "the roster") -> Roster:
     return Roster(tuple(_member(entry) for entry in entries))
 
 
+class _Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    key: str
+    pod: int
+    helper: bool = False
+
+
 def _member(entry: object) -> Member:
-    types = {"name": str, "key": str, "pod": int, "helper": bool}
-    if isinstance(entry, dict):
-        entry = {"helper": False, **entry}
-    if not isinstance(entry, dict) or {key: type(value) for key, value in entry.items()} != types:
-        raise InvalidInput(f"each device on the roster must have name, key, pod and maybe helper, got {entry!r:.80}")
     try:
-        key = bytes.fromhex(entry["key"])
+        said = msgspec.convert(entry, _Device)
+    except msgspec.ValidationError:
+        raise InvalidInput(
+            f"each device on the roster must have name, key, pod and maybe helper, got {entry!r:.80}"
+        ) from None
+    try:
+        key = bytes.fromhex(said.key)
     except ValueError:
         key = b""
-    return Member(entry["name"], key, entry["pod"], entry["helper"])
+    return Member(said.name, key, said.pod, said.helper)
 
 
 def save_roster(roster: Roster, path: Path | str) -> None:

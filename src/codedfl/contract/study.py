@@ -19,28 +19,17 @@ from codedfl.contract.study_columns import GAP, ClassTarget, NumberTarget, Study
 from codedfl.data.canonical import canonical_digest
 from codedfl.data.columns import CategoryColumn, Columns, DerivedColumn, NumberColumn, without_codes
 from codedfl.data.derived import Factor, interval, product
-from codedfl.data.features import (
-    FEATURE_MAPS,
-    FeatureChoice,
-    FeatureMap,
-    FrozenEncoder,
-    Principal,
-    PrincipalFourierFeatures,
-    RandomFourierFeatures,
-    WaveletScattering,
-    choose_features,
-    default_gamma,
-)
+from codedfl.data.features import FEATURE_MAPS, FeatureChoice, FeatureMap, Principal, choose_features, own_keys
 from codedfl.data.preprocessing import Preprocessing
-from codedfl.data.recipe import Recipe
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
-from codedfl.exact.scales import HEADROOM, Bounds, Scales
 from codedfl.privacy.budget import Budget
 from codedfl.typing import Floats, Integers, JsonObject, Rows
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # with the first recipe: reading a study needs none
     from codedfl.data.model import TrainedModel
+    from codedfl.data.recipe import Recipe
+    from codedfl.exact.scales import Bounds, Scales
 
 __all__ = ["GCV", "ClassTarget", "NumberTarget", "Study", "StudyColumn", "StudyModel", "SubModel"]
 
@@ -98,6 +87,7 @@ class Study:
     components: how many principal components "pca-rbf" takes.
     encoder: of "onnx": the SHA-256 of the file that every machine has.
     encoder_bound: of "onnx": its outputs are clipped to plus and minus this.
+    feature_keys: what [features] says beside these, for a feature map that has keys of its own.
     embedded_by: of a matrix of embeddings the digest of the encoder (codedfl site encode) that made them; a table of
         another encoder, or of none, is refused. "" takes any.
     solver: how the server finds Theta from products with X'X, where features are random.
@@ -163,6 +153,7 @@ class Study:
     most_clipped: float = 0.0
     models: tuple[StudyModel, ...] = ()
     noise: Budget | None = None
+    feature_keys: tuple[tuple[str, bool | int | float | str], ...] = ()
 
     def __post_init__(self) -> None:
         self._check_columns()
@@ -238,24 +229,17 @@ class Study:
                 raise InvalidInput(f"{name} must be 64 hexadecimal digits, got {value[:80]!r}")
 
     def _check_features(self) -> None:
-        kinds = (*FEATURE_MAPS, PrincipalFourierFeatures.name, FrozenEncoder.name, NO_FEATURES)
-        if self.features not in kinds:
-            raise InvalidInput(f"features must be {' or '.join(kinds)}, got {self.features!r}")
-        width = self.width
-        if self.needs_covariance and not 1 <= (self.components or 0) <= width:
-            raise InvalidInput(
-                f"components must be between 1 and the number of columns ({width}) for pca-rbf, got {self.components}"
-            )
-        if not self.needs_covariance and self.components is not None:
-            raise InvalidInput(f"components must be left out with {self.features} features, got {self.components}")
-        for name in ("encoder", "encoder_bound"):
+        if self.features != NO_FEATURES and self.features not in FEATURE_MAPS:
+            raise InvalidInput(f"features must be {' or '.join((*FEATURE_MAPS, NO_FEATURES))}, got {self.features!r}")
+        required = () if self._map is None else self._map.required
+        for name in ("components", "encoder", "encoder_bound"):
             said = getattr(self, name)
-            if said is None and self.features == FrozenEncoder.name:
-                raise InvalidInput(f"{name} must be said for onnx features, got nothing")
-            if said is not None and self.features != FrozenEncoder.name:
+            if said is None and name in required:
+                raise InvalidInput(f"{name} must be said for {self.features} features, got nothing")
+            if said is not None and name not in required:
                 raise InvalidInput(f"{name} must be left out with {self.features} features, got {said}")
-        if self.features == FrozenEncoder.name:
-            self._frozen_encoder()
+        if self._map is not None:
+            own_keys(self._map, dict(self.feature_keys))
         _ = self.feature_count
         if self.features == NO_FEATURES and self.held_out:
             raise InvalidInput(f"held_out must be 0 without features: there is nothing to score, got {self.held_out}")
@@ -323,6 +307,8 @@ class Study:
 
     def _check_room(self) -> None:
         """Sums of products of integers must fit, with the sums' headroom."""
+        from codedfl.exact.scales import HEADROOM
+
         limits = np.array(self.gram_limits)
         largest = int(limits.max())
         if HEADROOM * self.max_rows * largest**2 > 1 << _MOST_BITS:
@@ -344,10 +330,11 @@ class Study:
 
     def to_dict(self) -> JsonObject:
         """The whole meaning in plain values."""
-        apart = ("columns", "target", "models", "noise", "constant_by")
+        apart = ("columns", "target", "models", "noise", "constant_by", "feature_keys")
         return {
             **{one.name: getattr(self, one.name) for one in fields(self) if one.name not in apart},
             **({"constant_by": self.constant_by} if self.constant_by else {}),
+            **({"feature_keys": dict(self.feature_keys)} if self.feature_keys else {}),
             "columns": [one.to_dict() for one in self.columns],
             "target": self.target.to_dict(),
             "models": [one.to_dict() for one in self.models],
@@ -592,52 +579,56 @@ class Study:
     @property
     def needs_covariance(self) -> bool:
         """Whether the covariance of the columns is summed before features can be made."""
-        return self.features == PrincipalFourierFeatures.name
+        return self._map is not None and self._map.needs_covariance
 
     def recipe(self, principal: Principal | None = None) -> Recipe:
         """How rows become X and Y, by the public ranges alone.
 
         principal: components of the scaled columns over all devices, if the study needs their covariance.
         """
+        from codedfl.data.recipe import Recipe
+
+        if self.needs_covariance and principal is None:
+            raise InvalidInput("principal must be given for this study, got None")
         preprocessing = self.preprocessing()
-        gamma = default_gamma(preprocessing.n_columns) if self.gamma is None else self.gamma
-        features: FeatureMap
-        if self.needs_covariance:
-            if principal is None:
-                raise InvalidInput("principal must be given for this study, got None")
-            n_inputs = principal.components.shape[1]
-            random = RandomFourierFeatures(n_inputs, self.n_features, gamma, self.seed)
-            features = PrincipalFourierFeatures(principal, random)
-        elif self.features == FrozenEncoder.name:
-            features = self._frozen_encoder()
-        else:
-            choice = FeatureChoice(self.n_features, gamma, self.seed)
-            features = choose_features(self.features, preprocessing, choice)
+        features = choose_features(self.features, preprocessing, self._choice(principal))
         return Recipe(preprocessing, features, self.target.labels(), self.table_columns)
 
     @property
     def takes_whole_rows(self) -> bool:
         """Whether the features are made of all columns at once, none of which can be left out: pictures, encoders."""
-        return self.features in (WaveletScattering.name, FrozenEncoder.name)
+        return self._map is not None and self._map.whole_rows
 
     @property
     def feature_count(self) -> int:
         """d in the paper: how many features a row becomes."""
-        if self.features == NO_FEATURES:
-            return 0
-        return self._named_features().n_features if self.features in FEATURE_MAPS else self.n_features
-
-    def _named_features(self) -> FeatureMap:
-        """For columns of any ranges: their number does not depend on those."""
-        inputs = Preprocessing.from_range(0.0, 1.0, self.width)
-        return choose_features(self.features, inputs, FeatureChoice(self.n_features, self.gamma, self.seed))
+        return 0 if self._map is None else self._map.choose(self._any_ranges, self._choice()).n_features
 
     def load_features(self) -> None:
         """Raises where the features need what this machine does not have: an encoder's file, or a package."""
-        if self.features == FrozenEncoder.name:
-            self._frozen_encoder().load()
-        elif self.features in FEATURE_MAPS:  # a row shows it, whichever map it is
-            self._named_features().transform(np.zeros((1, self.width)))
+        if self._map is not None:
+            self._map.choose(self._any_ranges, self._choice()).load()
+
+    @property
+    def _map(self) -> type[FeatureMap] | None:
+        return None if self.features == NO_FEATURES else FEATURE_MAPS[self.features]
+
+    @property
+    def _any_ranges(self) -> Preprocessing:
+        """The number of features depends on that of the columns, and not on their ranges."""
+        return Preprocessing.from_range(0.0, 1.0, self.width)
+
+    def _choice(self, principal: Principal | None = None) -> FeatureChoice:
+        return FeatureChoice(
+            n_features=self.n_features,
+            gamma=self.gamma,
+            seed=self.seed,
+            components=self.components,
+            principal=principal,
+            encoder=self.encoder,
+            encoder_bound=self.encoder_bound,
+            keys=dict(self.feature_keys),
+        )
 
     def model(self, recipe: Recipe, theta: Floats, **provenance: Any) -> TrainedModel:
         """The model of a Theta that a solver found; the intercept of linear features is not penalised."""
@@ -657,6 +648,8 @@ class Study:
         A column whose range is many times its deviation takes 64 bits, or updates would be rounded away; one whose
         range is thousands of times that is refused. ``number_bits`` is the author's own choice.
         """
+        from codedfl.exact.scales import Scales
+
         bounds, refusal = self.bounds(recipe), None
         for bits in (self.number_bits,) if self.number_bits else (48, 64):
             plain = Scales.on(1 << bits, bounds, recipe.n_features, n_owners)
@@ -680,9 +673,6 @@ class Study:
     def preprocessing(self) -> Preprocessing:
         """The scaling of the columns of X: their public ranges become [0, 1]."""
         return Preprocessing.from_range(self.units.low, self.units.high, len(self.units.low))
-
-    def _frozen_encoder(self) -> FrozenEncoder:
-        return FrozenEncoder(self.width, self.n_features, self.encoder_bound or 0.0, self.encoder or "")
 
 
 def factors_of(one: StudyColumn) -> tuple[Factor, ...]:

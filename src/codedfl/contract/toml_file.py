@@ -1,23 +1,22 @@
-"""The study as a TOML file, read with one-line errors.
-
-Every key that nobody reads is refused: in an agreement a misspelt wish must not pass for a granted one.
-"""
+"""The study as a TOML file: sections become dataclasses by their types (``typed``), with one-line errors."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from codedfl.contract.models import GCV, MODELS, StudyModel, SubModel
+import msgspec
+
+from codedfl.contract.models import MODELS, StudyModel, SubModel
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
 from codedfl.contract.study_columns import no_step
 from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn, as_text
 from codedfl.data.derived import Factor
+from codedfl.data.features import FEATURE_MAPS
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
+from codedfl.typed import only, record, typed, types_of
 from codedfl.typing import Unchecked
 
 FORMAT = "codedfl-study-2"
@@ -25,6 +24,7 @@ _OLD = "codedfl-study-1"
 _LARGEST = 1 << 20
 _MOST_COLUMNS = 1 << 14  # of a matrix
 _MOST_FACTORS = 6
+_CODES = tuple[float | str, ...]
 
 # Section of the file -> key -> field of ``Study``; what is not said takes the field's default.
 SECTIONS: dict[str, dict[str, str]] = {
@@ -58,6 +58,7 @@ COLUMN_KEYS = {
     "derived": ("name", "kind", "factors", "range", "step", "scale", "in_model"),
 }
 _MATRIX = ("columns", "range", "step", "encoder")
+_TARGET = ("name", "range", "step", "classes", "missing_codes", "function")
 _REQUIRED = ("name", "max_rows", "max_rows_per_device", "least_participants")
 
 
@@ -69,7 +70,7 @@ def load_study(path: Path | str) -> Study:
     >>> import tempfile
     >>> import numpy as np
     >>> from codedfl import load_study
-    >>> from codedfl.contract.draft import draft_of_table, study_text
+    >>> from codedfl.authoring.draft import draft_of_table, study_text
     >>> from codedfl.data.tables import as_raw_table
     >>> table = {"age": np.array([34.0, 58.0, 71.0]), "days": np.array([3.5, 6.2, 7.1])}
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -123,15 +124,17 @@ def _study(content: Unchecked) -> Study:
     if said_format != FORMAT:
         raise InvalidInput(f"format must be {FORMAT!r}, got {said_format!r}")
     others = {"format", "column", "matrix", "target", "model", "noise"}
-    _known("the file", content, {*others, *SECTIONS[""], *filter(None, SECTIONS)})
-    types, said = {one.name: str(one.type) for one in fields(Study)}, dict[str, Any]()
+    only("the file", content, {*others, *SECTIONS[""], *filter(None, SECTIONS)})
+    types, said = types_of(Study), dict[str, Any]()
     for section, keys in SECTIONS.items():
-        part = _section(content, section) if section in content else {} if section else content
+        part = (_section(content, section) if section in content else {}) if section else content
         if section:
-            _known(f"[{section}]", part, set(keys))
+            own = _own_keys(part) if section == "features" else ()
+            only(f"[{section}]", part, {*keys, *own})
+            said |= {"feature_keys": tuple((key, part[key]) for key in own if key in part)} if own else {}
         for key, name in keys.items():
             if key in part:
-                said[name] = _value(f"{section}.{key}" if section else key, part[key], types[name])
+                said[name] = typed(f"{section}.{key}" if section else key, part[key], types[name])
     for name in _REQUIRED:
         if name not in said:
             raise InvalidInput(f"{name} must be said, got nothing")
@@ -141,7 +144,7 @@ def _study(content: Unchecked) -> Study:
     scale = "moments" if said.get("features", "linear") == "linear" and "noise" not in content else "range"
     if "matrix" in content:
         columns = _matrix(_section(content, "matrix"))
-        said["embedded_by"] = _value("matrix.encoder", content["matrix"].get("encoder", ""), "str")
+        said["embedded_by"] = typed("matrix.encoder", content["matrix"].get("encoder", ""), str)
     else:
         columns = tuple(_column(one, scale) for one in _sections(content, "column"))
     target = _target(_section(content, "target"))
@@ -171,126 +174,95 @@ def _sections(content: Unchecked, name: str) -> list[Unchecked]:
     return parts
 
 
+def _own_keys(said: Unchecked) -> tuple[str, ...]:
+    """The keys of [features] that its map has of its own."""
+    kind = said.get("kind")
+    if not isinstance(kind, str) or kind not in FEATURE_MAPS:
+        return ()
+    return tuple(one.name for one in msgspec.structs.fields(FEATURE_MAPS[kind].Keys))
+
+
 def _noise(said: Unchecked) -> Budget:
     """[noise] with epsilon and honest, and delta and clip_norm if they are not to be the usual."""
-    _known("[noise]", said, {one.name for one in fields(Budget)})
-    for key in ("epsilon", "honest"):
-        if key not in said:
-            raise InvalidInput(f"noise.{key} must be said, got nothing")
-    return Budget(**_fields(Budget, said, before="noise."))
+    only("[noise]", said, types_of(Budget))
+    return Budget(**record(Budget, said, "noise.{}".format))
 
 
 def _model(said: Unchecked, names: list[str]) -> StudyModel:
     """``names`` are those of all columns, for kinds that take them where none are said."""
-    name = _value("name of a model", said.get("name"), "str")
-    kind = said.get("kind", SubModel.kind)
-    if not isinstance(kind, str) or kind not in MODELS:
-        raise InvalidInput(f"kind of the model {name!r} must be {' or '.join(sorted(MODELS))}, got {kind!r:.80}")
-    columns = names if MODELS[kind].all_columns else None
-    _known(f"model {name!r}", said, {"kind", *(one.name for one in fields(MODELS[kind]))})
-    return MODELS[kind](**_fields(MODELS[kind], {"columns": columns, **said}, after=f" of the model {name!r}"))
+    name = typed("name of a model", said.get("name"), str)
+    word = said.get("kind", SubModel.kind)
+    if not isinstance(word, str) or word not in MODELS:
+        raise InvalidInput(f"kind of the model {name!r} must be {' or '.join(sorted(MODELS))}, got {word!r:.80}")
+    kind = MODELS[word]
+    only(f"model {name!r}", said, {"kind", *types_of(kind)})
+    said = {"columns": names, **said} if kind.all_columns else said
+    return kind(**record(kind, said, f"{{}} of the model {name!r}".format))
 
 
 def _matrix(said: Unchecked) -> tuple[StudyColumn, ...]:
     """Pixels and the like: number columns x0, x1, ... of one range and step, not scaled by their moments."""
-    _known("[matrix]", said, set(_MATRIX))
-    count = _value("matrix.columns", said.get("columns"), "int")
+    only("[matrix]", said, _MATRIX)
+    count = typed("matrix.columns", said.get("columns"), int)
     if not 1 <= count <= _MOST_COLUMNS:
         raise InvalidInput(f"matrix.columns must be between 1 and {_MOST_COLUMNS}, got {count}")
     if "step" not in said:
         raise InvalidInput(no_step("[matrix]"))
-    grid = _fields(StudyColumn, {"range": None, **said}, before="matrix.")
+    types = types_of(StudyColumn)
+    grid = {key: typed(f"matrix.{key}", said.get(key), types[key]) for key in ("range", "step")}
     return tuple(StudyColumn(NumberColumn(f"x{place}"), **grid, scale="range") for place in range(count))
 
 
 def _column(said: Unchecked, usual_scale: str) -> StudyColumn:
-    name = _value("name of a column", said.get("name"), "str")
+    name = typed("name of a column", said.get("name"), str)
     kind = said.get("kind")
     if not isinstance(kind, str) or kind not in COLUMN_KEYS:
         raise InvalidInput(f"kind of column {name!r} must be {' or '.join(COLUMN_KEYS)}, got {kind!r}")
-    _known(f"column {name!r}", said, set(COLUMN_KEYS[kind]))
-    of = f" of column {name!r}"
-    if kind == "category":
-        codes = _value(f"missing_codes{of}", said.get("missing_codes", []), _CODES)  # a level is written as a text
-        said = {"levels": None, **said, "missing_codes": [as_text(one) for one in codes]}
-        return StudyColumn(CategoryColumn(**_fields(CategoryColumn, said, after=of)))
-    grid = _fields(StudyColumn, {"scale": usual_scale, **said}, after=of)
-    made = DerivedColumn if kind == "derived" else NumberColumn
-    return StudyColumn(
-        made(**_fields(made, said if made is NumberColumn else {"factors": None, **said}, after=of)), **grid
-    )
+    only(f"column {name!r}", said, COLUMN_KEYS[kind])
+    called = f"{{}} of column {name!r}".format
+    if "missing_codes" in said:
+        said = {**said, "missing_codes": _codes(called("missing_codes"), said["missing_codes"])}
+    if kind == "category":  # a level is written as a text
+        said = {**said, "missing_codes": [as_text(one) for one in said.get("missing_codes", ())]}
+        return StudyColumn(CategoryColumn(**record(CategoryColumn, said, called)))
+    types = types_of(StudyColumn)
+    grid = {key: typed(called(key), said[key], types[key]) for key in ("range", "step", "scale") if key in said}
+    grid = {"scale": usual_scale, **grid}
+    if kind == "number":
+        return StudyColumn(NumberColumn(**record(NumberColumn, said, called)), **grid)
+    factors = said.get("factors")
+    if not isinstance(factors, list) or not 1 <= len(factors) <= _MOST_FACTORS:
+        raise InvalidInput(
+            f"{called('factors')} must be a list of 1 to {_MOST_FACTORS}, got"
+            f" {'nothing' if factors is None else f'{factors!r:.80}'}"
+        )
+    made = tuple(Factor.from_dict(one) for one in factors)
+    plain = record(NumberColumn, {key: value for key, value in said.items() if key != "factors"}, called)
+    return StudyColumn(DerivedColumn(**plain, factors=made), **grid)
 
 
 def _target(said: Unchecked) -> NumberTarget | ClassTarget:
-    name = _value("name of the target", said.get("name"), "str")
-    _known("[target]", said, {"name", "range", "step", "classes", "missing_codes", "function"})
-    of = f" of the target {name!r}"
+    name = typed("name of the target", said.get("name"), str)
+    only("[target]", said, _TARGET)
+    called = f"{{}} of the target {name!r}".format
     if ("range" in said) == ("classes" in said) or {"step", "classes"} <= set(said):
         raise InvalidInput(f"the target {name!r} must have either a range and a step, or classes")
     if "range" in said and "step" not in said:
         raise InvalidInput(no_step(f"the target {name!r}"))
+    codes = _codes(called("missing_codes"), said.get("missing_codes", []))
     if "range" in said:
-        return NumberTarget(**_fields(NumberTarget, said, after=of))
+        return NumberTarget(**{**record(NumberTarget, said, called), "missing_codes": codes})
     if "function" in said:
-        raise InvalidInput(f"function{of} must go with a range and a step, got classes")
-    classes = said["classes"]
-    if not isinstance(classes, list) or not classes or not all(type(c) is int and abs(c) < 2**53 for c in classes):
-        classes = _value(f"classes{of}", classes, "tuple[str, ...]")
-    return ClassTarget(name, tuple(classes), _value(f"missing_codes{of}", said.get("missing_codes", []), _CODES))
+        raise InvalidInput(f"{called('function')} must go with a range and a step, got classes")
+    classes = typed(called("classes"), said["classes"], tuple[int | str, ...])
+    if len(set(map(type, classes))) != 1 or any(type(one) is int and abs(one) >= 2**53 for one in classes):
+        raise InvalidInput(f"{called('classes')} must be texts, or whole numbers, got {list(classes)!r:.80}")
+    return ClassTarget(name, classes, codes)
 
 
-# -- values by the types of fields
-def _fields(kind: type, said: Unchecked, before: str = "", after: str = "") -> dict[str, Any]:
-    """What a section says of the fields of a dataclass, each of its field's type; errors name it between two texts."""
-    return {
-        one.name: _value(f"{before}{one.name}{after}", said[one.name], str(one.type))
-        for one in fields(kind)
-        if one.name in said
-    }
-
-
-_PLAIN: dict[str, tuple[type, str]] = {
-    "str": (str, "text"),
-    "int": (int, "a whole number"),
-    "float": (float, "a number"),
-    "bool": (bool, "true or false"),
-}
-_CODES, _CODE = "tuple[float | str, ...]", "what stands for a gap"
-# Kind of a list -> its rule in words, the rule, and the kind of its entries.
-_LISTS: dict[str, tuple[str, Callable[[list[Any]], bool], str]] = {
-    "tuple[float, float]": ("[low, high]", lambda ends: len(ends) == 2, "float"),
-    "tuple[float, ...]": ("a list of numbers", lambda _: True, "float"),
-    "tuple[str, ...]": ("a list of texts", lambda texts: all(isinstance(one, str) for one in texts), "str"),
-    "tuple[Factor, ...]": (f"a list of 1 to {_MOST_FACTORS}", lambda made: 1 <= len(made) <= _MOST_FACTORS, "Factor"),
-    _CODES: (
-        "a list of numbers or texts",
-        lambda codes: all(type(c) in (str, int, float) and c == c for c in codes),
-        _CODE,
-    ),
-}
-
-
-def _value(what: str, value: Any, kind: str) -> Any:
-    """A value of the type that a field has, as its annotation says it; refused where it is of another."""
-    kind = kind.removesuffix(" | None")
-    if kind in _LISTS:
-        rule, fits, each = _LISTS[kind]
-        if not isinstance(value, list) or not fits(value):
-            raise InvalidInput(f"{what} must be {rule}, got {value!r:.80}")
-        return tuple(_value(what, one, each) for one in value)
-    if (kind == "float | str" and value == GCV) or (kind == _CODE and isinstance(value, str)):
-        return value
-    if kind == "Factor":
-        return Factor.from_dict(value)
-    made, named = _PLAIN[kind if kind in _PLAIN else "float"]
-    if made is float and type(value) is int and abs(value) < 2**1000:
-        value = float(value)
-    if type(value) is not made:
-        raise InvalidInput(f"{what} must be {named}, got {'nothing' if value is None else repr(value)}")
-    return value
-
-
-def _known(where: str, said: Unchecked, known: set[str]) -> None:
-    strange = sorted(set(said) - known)
-    if strange:
-        raise InvalidInput(f"{where} must hold only {', '.join(sorted(known))}, got {strange[0]!r}")
+def _codes(what: str, said: Any) -> tuple[float | str, ...]:
+    """What stands for a gap; a number that is none would equal nothing."""
+    codes: tuple[float | str, ...] = typed(what, said, _CODES)
+    if any(one != one for one in codes):
+        raise InvalidInput(f"{what} must be a list of numbers or texts, got {said!r:.80}")
+    return codes

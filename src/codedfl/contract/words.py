@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from codedfl.contract.check import check_design, copied_columns, largest_leverage
+from codedfl.contract.design_columns import check_design, copied_columns, largest_leverage
 from codedfl.contract.ledger import Ledger
 from codedfl.contract.models import StudyModel, SubModel, TableOne
 from codedfl.contract.policy import shown_directions

@@ -1,7 +1,7 @@
 """Columns that are made of other columns: products of levels, numbers and a few functions of one number.
 
 They follow from a row by itself and from public numbers alone; nothing here looks at other rows. The study lists them
-one by one (a formula is expanded on its author's machine, ``contract.formula``), and numpy is all they need.
+one by one (a formula is expanded on its author's machine, ``authoring.formula``), and numpy is all they need.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from codedfl.errors import InvalidInput
+from codedfl.typed import only, record, types_of
 from codedfl.typing import Floats, JsonObject, Rows, Unchecked
 
 # Name -> the function, and the numbers above which it is defined. All are monotone, so that ranges follow from ends.
@@ -29,8 +29,8 @@ MOST_POWER = 8
 MOST_DEGREE = 5
 _CUBIC = 3
 _ENDS = ("above", "least", "below", "upto")  # x > above, x >= least, x < below, x <= upto
-_TEXTS, _NUMBERS, _LISTS = ("column", "level", "function"), ("minus", "per", *_ENDS), ("knots", "weights")
-_KEYS = {*_TEXTS, *_NUMBERS, *_LISTS, "power"}
+_TEXTS, _LISTS = ("column", "level", "function"), ("knots", "weights")
+_MOST = 1e300  # in size: what is made of it stays finite
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,8 @@ class Factor:
     weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        if not self.column:
+            raise InvalidInput("column of a factor must be said, got ''")
         what = f"a factor of {self.column!r}"
         if sum(map(bool, (self.level, self.function, self.power != 1, self.knots, self._ends))) > 1:
             raise InvalidInput(f"{what} must have one of level, function, power, knots and ends, got several")
@@ -81,7 +83,11 @@ class Factor:
         if not 1 <= self.power <= MOST_POWER:
             raise InvalidInput(f"power of {what} must be between 1 and {MOST_POWER}, got {self.power}")
         numbers = [self.minus, self.per, *self._ends.values(), *self.weights]
-        if not self.per or not all(map(np.isfinite, numbers)) or (self.level and (self.minus or self.per != 1)):
+        if (
+            not self.per
+            or not all(abs(one) < _MOST for one in numbers)
+            or (self.level and (self.minus or self.per != 1))
+        ):
             raise InvalidInput(f"{what} must have finite numbers, per other than 0 and none of them with level")
         if ("above" in self._ends and "least" in self._ends) or ("below" in self._ends and "upto" in self._ends):
             raise InvalidInput(f"{what} must have one of above and least, and one of below and upto, got both")
@@ -101,7 +107,7 @@ class Factor:
         return bool(self.level or self._ends)
 
     def _ordered(self) -> bool:
-        finite = all(map(np.isfinite, self.knots))
+        finite = all(abs(one) < _MOST for one in self.knots)
         of_one = 2 <= len(self.knots) <= MOST_DEGREE + 2
         as_many = len(self.knots) == len(self.weights) + _CUBIC + 1 if self.weights else of_one
         return finite and as_many and list(self.knots) == sorted(self.knots) and self.knots[0] < self.knots[-1]
@@ -195,25 +201,10 @@ class Factor:
     @classmethod
     def from_dict(cls, saved: Unchecked) -> Factor:
         """What ``to_dict`` described; anything else is refused."""
-        if not isinstance(saved, Mapping) or not set(saved) <= _KEYS:
-            raise InvalidInput(f"a factor must hold only {', '.join(sorted(_KEYS))}, got {saved!r:.80}")
-        texts = {key: saved.get(key, "") for key in _TEXTS}
-        numbers = {key: saved[key] for key in _NUMBERS if key in saved}
-        lists, power = {key: saved.get(key, []) for key in _LISTS}, saved.get("power", 1)
-        whole = all(isinstance(one, list) and all(map(_is_number, one)) for one in lists.values())
-        good = all(isinstance(one, str) for one in texts.values()) and all(map(_is_number, numbers.values()))
-        if not good or not texts["column"] or type(power) is not int or not whole:
-            raise InvalidInput(
-                "a factor must be a column, and level or function as text, power as a whole number, or knots and others"
-                f" as numbers, got {dict(saved)!r:.80}"
-            )
-        said: dict[str, Any] = {key: float(value) for key, value in numbers.items()}
-        said |= {key: tuple(map(float, one)) for key, one in lists.items()}
-        return cls(**texts, power=power, **said)
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) < 1e300
+        if not isinstance(saved, Mapping):
+            raise InvalidInput(f"a factor must be a record such as {{column = 'age'}}, got {saved!r:.80}")
+        only("a factor", saved, types_of(cls))
+        return cls(**record(cls, saved, "{} of a factor".format))
 
 
 def product(factors: tuple[Factor, ...], columns: Mapping[str, Rows]) -> Floats:
@@ -249,34 +240,6 @@ def interval(factors: tuple[Factor, ...], ends: Mapping[str, tuple[float, float]
     if not abs(low) + abs(high) < 1e300:
         raise InvalidInput(f"the product of {', '.join(map(str, factors))} must be finite, got up to {high:g}")
     return low, high
-
-
-def spline_knots(low: float, high: float, df: int, degree: int = 3) -> list[tuple[float, ...]]:
-    """The knots of each B-spline of a basis without its first, as R's ``bs(x, df)`` counts them.
-
-    Inner knots are at equal distances over the public range: quantiles would have to be learnt from rows.
-
-    Examples
-    --------
-    >>> from codedfl.data.derived import spline_knots
-    >>> spline_knots(0.0, 10.0, df=2, degree=1)
-    [(0.0, 5.0, 10.0), (5.0, 10.0, 10.0)]
-    """
-    inner = np.linspace(low, high, df - degree + 2).tolist()
-    return knots_of(inner, degree)
-
-
-def knots_of(breaks: list[float], degree: int) -> list[tuple[float, ...]]:
-    """The knots of each B-spline but the first on these breaks, both ends of the range among them.
-
-    Examples
-    --------
-    >>> from codedfl.data.derived import knots_of
-    >>> knots_of([0.0, 4.0, 10.0], 1)
-    [(0.0, 4.0, 10.0), (4.0, 10.0, 10.0)]
-    """
-    whole = [breaks[0]] * degree + breaks + [breaks[-1]] * degree
-    return [tuple(whole[i : i + degree + 2]) for i in range(1, len(whole) - degree - 1)]
 
 
 def _spline(x: Floats, knots: tuple[float, ...]) -> Floats:

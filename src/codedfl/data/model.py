@@ -41,7 +41,7 @@ class TrainedModel:
 
     >>> import numpy as np
     >>> from codedfl import Recipe, TrainedModel
-    >>> from codedfl.data.features import LinearFeatures
+    >>> from codedfl.data.features.linear import LinearFeatures
     >>> from codedfl.data.labels import Labels
     >>> from codedfl.data.preprocessing import Preprocessing
     >>> columns = Preprocessing.from_range(0, 10, n_columns=1)

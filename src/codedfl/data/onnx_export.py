@@ -13,7 +13,9 @@ import numpy as np
 from onnx import TensorProto, checker, compose, helper, numpy_helper
 
 from codedfl.data.encoders import Encoder, PictureEncoder
-from codedfl.data.features import LinearFeatures, PrincipalFourierFeatures, RandomFourierFeatures
+from codedfl.data.features.linear import LinearFeatures
+from codedfl.data.features.pca_rbf import PrincipalFourierFeatures
+from codedfl.data.features.rbf import RandomFourierFeatures
 from codedfl.data.labels import ClassLabels
 from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput

@@ -17,7 +17,8 @@ import numpy as np
 
 from codedfl.data.canonical import canonical_digest
 from codedfl.data.columns import Columns
-from codedfl.data.features import FeatureMap, LinearFeatures, feature_map_from_dict
+from codedfl.data.features import FeatureMap, feature_map_from_dict
+from codedfl.data.features.linear import LinearFeatures
 from codedfl.data.labels import ClassLabels, Labels
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.tables import as_raw_table, is_table
@@ -85,7 +86,7 @@ class Recipe:
     --------
     >>> import numpy as np
     >>> from codedfl import Recipe
-    >>> from codedfl.data.features import LinearFeatures
+    >>> from codedfl.data.features.linear import LinearFeatures
     >>> from codedfl.data.labels import Labels
     >>> from codedfl.data.preprocessing import Preprocessing
     >>> columns = Preprocessing.from_range(0, 10, n_columns=2)

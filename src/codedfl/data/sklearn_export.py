@@ -11,7 +11,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import LabelBinarizer, MinMaxScaler, StandardScaler
 
 from codedfl.data.columns import NumberColumn
-from codedfl.data.features import LinearFeatures, RandomFourierFeatures
+from codedfl.data.features.linear import LinearFeatures
+from codedfl.data.features.rbf import RandomFourierFeatures
 from codedfl.data.labels import ClassLabels
 from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 
-Answer = Callable[[bytes], bytes]
+ReplyBytes = Callable[[bytes], bytes]
 
 
 class InProcess:
@@ -19,7 +19,7 @@ class InProcess:
     [('clinic-1', b'to this')]
     """
 
-    def __init__(self, devices: Mapping[str, Answer]) -> None:
+    def __init__(self, devices: Mapping[str, ReplyBytes]) -> None:
         self._devices = dict(devices)
         self._waiting: list[tuple[str, bytes]] = []
         self._waited = 0.0

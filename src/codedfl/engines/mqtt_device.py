@@ -17,14 +17,14 @@ from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.logs import one_line
 from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
-from codedfl.mqtt.link import BrokerLink, Connected, Link, Received, Will
+from codedfl.mqtt.link import BrokerLink, Link, LinkUp, Received, Will
 from codedfl.mqtt.presence import MOST_STUDIES, OVER, Presence
 from codedfl.sum.keys import digest
 from codedfl.sum.wire import MOST_REQUEST
 
 log = logging.getLogger("codedfl.device")
 
-Answer = Callable[[bytes], bytes]
+ReplyBytes = Callable[[bytes], bytes]
 TURN_SECONDS = 60.0  # with nothing to do
 _FAREWELL_SECONDS = 5.0
 _MOST_NAMED = 8
@@ -47,7 +47,7 @@ class MqttDevice:
     """
 
     def __init__(
-        self, link: Link, name: str, studies: Mapping[bytes, Answer], *, clock: Callable[[], float] = time.monotonic
+        self, link: Link, name: str, studies: Mapping[bytes, ReplyBytes], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         if not 1 <= len(studies) <= MOST_STUDIES:
             raise InvalidInput(f"a device must take part in 1 to {MOST_STUDIES} studies at a time, got {len(studies)}")
@@ -55,6 +55,7 @@ class MqttDevice:
         self._studies = {topics.level_of(study): answer for study, answer in studies.items()}
         self._offers = {level: Offers() for level in self._studies}
         self._pulls = Pulls()
+        # Invariant: the newest request alone: an older one of the same study was given up by its server.
         self._waiting: OrderedDict[str, bytes] = OrderedDict()  # study -> its newest request
         self._over: set[str] = set()
 
@@ -76,19 +77,23 @@ class MqttDevice:
     def turn(self, seconds: float) -> None:
         """Wait for something, no longer than this; then answer one request, if there is any."""
         seconds = 0.0 if self.is_busy else min(seconds, max(0.0, self._pulls.due() - self._clock()))
+        # Messages before work: what has come in by now may replace the request that would be answered.
         for event in self._link.events(seconds):
-            if isinstance(event, Connected):
+            if isinstance(event, LinkUp):
                 self._introduce()
             elif isinstance(event, Received):
                 self._take(event)
             else:
+                # What was on the way is lost with the connection, and asked for again after the next.
                 for level in self._studies:
                     self._pulls.interrupt(level)
         for level, pull in self._pulls.asked(self._clock()):
             self._publish(level, pull)
         if self._waiting:
+            # Taken off before it is answered: if answering ends this process, it is asked again, not begun with again.
             level, request = self._waiting.popitem(last=False)
             reply = self._studies[level](request)
+            # A reply that is lost is no harm: the same request makes the same bytes (``Device.reply``).
             self._publish(level, self._offers[level].framed(digest(request), reply))
 
     def leave(self) -> None:
@@ -98,11 +103,13 @@ class MqttDevice:
     def _introduce(self) -> None:
         for level in self._studies if len(self._studies) <= _MOST_NAMED else "+":  # brokers limit filters
             self._link.subscribe(topics.inbox(level, self._name), topics.server_presence(level))
+        # Subscribed first: whoever sees the presence may send at once, and must be heard.
         told = Presence.of(self._studies)
         self._link.publish(topics.presence(topics.ALL, self._name), told.pack(), retain=True)
 
     def _take(self, event: Received) -> None:
         level = topics.study_of(event.topic)
+        # Topics of other studies: a filter with a wildcard receives them, and they are not this device's.
         if level not in self._studies:
             return
         if event.topic == topics.server_presence(level):
@@ -110,6 +117,7 @@ class MqttDevice:
             return
         try:
             self._take_frame(level, read_frame(event.payload))
+        # A bad frame ends nothing: anybody who may write to the inbox can send one.
         except MessageRefused as error:
             log.warning("%s: %s", level, one_line(error))
 
@@ -118,6 +126,7 @@ class MqttDevice:
             case Whole():
                 self._waiting[level] = frame.data
             case Offered():
+                # Larger than any request can be: not pulled, whatever it is said to be.
                 if frame.size <= MOST_REQUEST:
                     self._pulls.begin(level, frame)
             case Pull():
@@ -135,7 +144,7 @@ class MqttDevice:
 
 
 def serve(
-    studies: Mapping[bytes, Answer],
+    studies: Mapping[bytes, ReplyBytes],
     address: BrokerAddress,
     name: str,
     *,
@@ -151,6 +160,7 @@ def serve(
     link = BrokerLink(address, checked_name(name, "the device's name"), MqttDevice.will(name))
     device = MqttDevice(link, name, studies)
     link.open()
+    # Nothing to save at the end: what must survive is in the ledger before a reply leaves.
     try:
         while not until(device):
             device.turn(TURN_SECONDS)

@@ -17,7 +17,7 @@ from codedfl.engines.pieces import Gone, Offered, Offers, Piece, Pull, Pulls, Wh
 from codedfl.errors import MessageRefused
 from codedfl.logs import one_line
 from codedfl.mqtt import topics
-from codedfl.mqtt.link import Connected, Disconnected, Link, Received, Will
+from codedfl.mqtt.link import Link, LinkDown, LinkUp, Received, Will
 from codedfl.mqtt.presence import HERE, LEFT, OVER, Presence
 from codedfl.sum.keys import digest
 
@@ -138,10 +138,10 @@ class MqttEngine:
 
     def _take_all(self, seconds: float) -> None:
         for event in self._link.events(seconds):
-            if isinstance(event, Connected):
+            if isinstance(event, LinkUp):
                 self._link.subscribe(topics.presence(topics.ALL, "+"), topics.outbox(self._level, "+"))
                 self._link.publish(topics.server_presence(self._level), HERE, retain=True)
-            elif isinstance(event, Disconnected):
+            elif isinstance(event, LinkDown):
                 for device in self._peers:
                     self._lose(device)
             else:

@@ -86,6 +86,7 @@ def read_frame(data: bytes) -> Frame:
         found = _decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise MessageRefused(f"a frame must have its fields: {error}") from None
+    # Invariant: a size is believed for counting only; memory is taken as pieces come, up to this bound.
     if isinstance(found, Offered) and not (
         len(found.digest) == _DIGEST_BYTES and PIECE_BYTES < found.size <= MOST_BYTES
     ):
@@ -103,9 +104,11 @@ class Offers:
         """As it is announced: itself where it is small."""
         if len(data) <= PIECE_BYTES:
             return Whole(of, data)
+        # By content: the same reply, made again by a process that was killed, is the same offer.
         digest = hashlib.sha256(data).digest()
         self._contents[digest] = data
         self._contents.move_to_end(digest)
+        # Old replies are made again on request, so they may be forgotten: memory is bounded by the newest few.
         while len(self._contents) > self._most:
             self._contents.popitem(last=False)
         return Offered(of, digest, len(data))
@@ -116,6 +119,7 @@ class Offers:
         if content is None:
             yield Gone(pull.digest)
             return
+        # However many are asked for: a party that asks for more than its share would fill the broker.
         for index in pull.pieces[:PIECES_EACH]:
             if 0 <= index * PIECE_BYTES < len(content):
                 yield Piece(pull.digest, index, content[index * PIECE_BYTES : (index + 1) * PIECE_BYTES])
@@ -161,10 +165,12 @@ class _Pulled:
 
     def look(self, now: float) -> None:
         """What has not come in time is asked for again."""
+        # Everything that was asked for: which piece was lost is unknown, and one that comes twice is not awaited twice.
         if now >= self.due():
             self._asked.clear()
 
     def wanted(self, room: int, now: float) -> tuple[int, ...]:
+        # In order; one that was lost is found by its absence.
         free = (index for index in range(self.count) if index not in self.here and index not in self._asked)
         found = tuple(index for index, _ in zip(free, range(room), strict=False))
         if found and not self._asked:
@@ -175,6 +181,8 @@ class _Pulled:
     def take(self, piece: Piece, now: float) -> bool:
         """Whether this was awaited; a piece of another size is asked for again when its time has come."""
         size = min(PIECE_BYTES, self.size - piece.index * PIECE_BYTES)
+        # Invariant: only what was asked for is kept, so nobody can push pieces, or a piece of another size, into
+        # memory.
         if piece.index not in self._asked or len(piece.data) != size:
             return False
         self._asked.discard(piece.index)
@@ -185,6 +193,7 @@ class _Pulled:
     def content(self) -> bytes | None:
         """All of it; None, and begun anew, where it is not what was offered."""
         found = b"".join(self.here[index] for index in range(self.count))
+        # Pieces are not authenticated: the whole is what was offered, or it is fetched again.
         if hashlib.sha256(found).digest() == self.digest:
             return found
         self.here.clear()
@@ -212,9 +221,11 @@ class Pulls:
     def begin(self, party: str, offered: Frame) -> None:
         """Pull what a party offers; of one party only what it offered last."""
         assert isinstance(offered, Offered)
+        # One content of a party at a time: what it offers next replaces what it offered before.
         for key in [key for key in self._pulled if key[0] == party and key[1] != offered.digest]:
             del self._pulled[key]
         found = self._pulled.get((party, offered.digest))
+        # Same digest, other size: one of the offers lies, and pieces of neither can be placed. It begins again.
         if found is None or found.size != offered.size:
             found = self._pulled[party, offered.digest] = _Pulled(offered)
         found.of = offered.of
@@ -234,6 +245,7 @@ class Pulls:
         """Its connection is lost, and with it what was on the way; what is here stays."""
         for (name, _), one in self._pulled.items():
             if name == party:
+                # Invariant: pieces that are here stay across connections; only what was on the way is lost.
                 one.rest()
 
     def gone(self, party: str, digest: bytes) -> bytes | None:
@@ -264,6 +276,7 @@ class Pulls:
             one.look(now)
         self._give_places(now, here)
         active = [(key, one) for key, one in self._pulled.items() if not one.rests]
+        # Invariant: over all parties never more pieces are on the way than a broker may hold.
         room = PIECES_IN_ALL - sum(one.on_the_way for _, one in active)
         for key, one in active:
             if wanted := one.wanted(min(room, PIECES_EACH - one.on_the_way), now):
@@ -277,11 +290,13 @@ class Pulls:
         if not waiting:
             return
         for key, one in list(self._pulled.items()):
+            # Only while others wait: alone, a slow party may take as long as it needs.
             if not one.rests and now - one.begun >= TURN_SECONDS:
                 one.rest()
                 self._pulled.move_to_end(key)
         active = [one for one in self._pulled.values() if not one.rests]
         for _, one in waiting:
+            # One that does not fit beside others still gets its turn alone, or it would wait for ever.
             fits = sum(other.size for other in active) + one.size <= self._at_once
             if len(active) < _PLACES and (fits or not active):
                 one.begin(now)
@@ -291,6 +306,7 @@ class Pulls:
 
     def _spare_memory(self) -> None:
         """What rests is forgotten, the largest first, where all together is too much: it can be pulled again."""
+        # Invariant: what is active stays; what rests can be pulled again, at the price of its bytes.
         held = sum(one.held for one in self._pulled.values())
         for one in sorted(self._pulled.values(), key=lambda one: one.held, reverse=True):
             if held > self._at_once and one.rests:

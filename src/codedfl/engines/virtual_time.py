@@ -6,7 +6,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Collection, Mapping
 
-from codedfl.engines.in_process import Answer
+from codedfl.engines.in_process import ReplyBytes
 
 Delay = Callable[[str, bytes, bytes], float | None]
 """Device, request, reply -> seconds until the reply is there; None if it is lost."""
@@ -26,7 +26,7 @@ class VirtualTime:
     ([('clinic-1', b'this')], 2.0)
     """
 
-    def __init__(self, devices: Mapping[str, Answer], delay: Delay) -> None:
+    def __init__(self, devices: Mapping[str, ReplyBytes], delay: Delay) -> None:
         self._devices, self._delay = dict(devices), delay
         self._now = 0.0
         self._order = itertools.count()

@@ -12,9 +12,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from codedfl.analyses.glm import GlmFinding
 from codedfl.analyses.inference import Inference
-from codedfl.contract.models import GlmModel, LogisticModel, PoissonModel
 from codedfl.contract.models.dispersed import GammaModel
+from codedfl.contract.models.glm import GlmModel
+from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.models.negative import NegativeBinomialModel
+from codedfl.contract.models.poisson import PoissonModel
 from codedfl.contract.study import ClassTarget, NumberTarget
 from codedfl.errors import InvalidInput
 from codedfl.estimators.by_study import StudyRows, WithErrors, grid_of

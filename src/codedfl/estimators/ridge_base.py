@@ -20,7 +20,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from codedfl.data.columns import Columns
-from codedfl.data.features import FeatureChoice, FeatureMap, LinearFeatures, choose_features, default_gamma
+from codedfl.data.features import FeatureChoice, FeatureMap, choose_features
+from codedfl.data.features.linear import LinearFeatures
+from codedfl.data.features.rbf import default_gamma
 from codedfl.data.labels import Labels
 from codedfl.data.model import TrainedModel
 from codedfl.data.preprocessing import DEFAULT_CLIP, Moments, Preprocessing

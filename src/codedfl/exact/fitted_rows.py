@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.exact.row_noise import RowNoise
 from codedfl.exact.scales import Bounds
 from codedfl.typing import Floats
+
+if TYPE_CHECKING:  # without noise a device loads nothing of it
+    from codedfl.exact.row_noise import RowNoise
 
 # A norm in floats is off by less than this part for any number of features that is allowed.
 _FLOAT_PART = 2.0**-30
 
 
-class Fit(NamedTuple):
+class Fitting(NamedTuple):
     """What was done to rows so that they fit: for the device's own log alone."""
 
     clipped: int = 0  # values beyond the public bounds
@@ -23,7 +25,7 @@ class Fit(NamedTuple):
     shortened: int = 0  # rows longer than the noise is made for
 
 
-def fitted(X: Floats, Y: Floats, bounds: Bounds, noise: RowNoise | None = None) -> tuple[Floats, Floats, Fit]:
+def fitted(X: Floats, Y: Floats, bounds: Bounds, noise: RowNoise | None = None) -> tuple[Floats, Floats, Fitting]:
     """The first ``samples_per_device`` rows, every value within its bound; the arrays themselves where all is well.
 
     Which rows are left out must not change from run to run, hence simply the last ones. With noise, rows of X longer
@@ -41,11 +43,11 @@ def fitted(X: Floats, Y: Floats, bounds: Bounds, noise: RowNoise | None = None) 
         parts.append(np.clip(values, -bound, bound) if beyond else values)
         clipped += beyond
     if noise is None:
-        return parts[0], parts[1], Fit(clipped, dropped)
+        return parts[0], parts[1], Fitting(clipped, dropped)
     (X, long_x), (Y, long_y) = (
         _shortened(values, norm) for values, norm in zip(parts, (noise.clip_norm, bounds.labels), strict=True)
     )
-    return X, Y, Fit(clipped, dropped, int(np.count_nonzero(long_x | long_y)))
+    return X, Y, Fitting(clipped, dropped, int(np.count_nonzero(long_x | long_y)))
 
 
 def _shortened(rows: Floats, norm: float) -> tuple[Floats, NDArray[np.bool_]]:

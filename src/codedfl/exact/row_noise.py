@@ -128,6 +128,10 @@ class GridNoise:
                 )
         return found
 
+    def tails(self, n_devices: int) -> tuple[int, int]:
+        """Bounds on what all devices' noise adds to an entry of X'X, and of X'Y."""
+        return tail(self.diagonal, n_devices), tail(self.cross, n_devices)
+
 
 def tail(sigma: int, n_devices: int) -> int:
     """A bound on every entry of the sum of ``n_devices`` devices' noise, exceeded with a probability below 2^-102."""

@@ -25,15 +25,17 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.errors import InvalidInput, RangeExceeded
 from codedfl.exact.gram import GramSum
-from codedfl.exact.row_noise import GridNoise, RowLengths, RowNoise, tail
 from codedfl.typing import Floats, Wholes
+
+if TYPE_CHECKING:  # without noise a device loads nothing of it
+    from codedfl.exact.row_noise import GridNoise, RowNoise
 
 GRID_BITS = 20
 FLOAT64_EXACT_BITS = 53
@@ -123,10 +125,8 @@ class Scales:
     noise: GridNoise | None = None
 
     @classmethod
-    def on(cls, modulus: int, bounds: Bounds, n_features: int, n_devices: int, initial_norm: float = 0.0) -> Self:
-        """The scales that leave every true sum below M/8.
-
-        ``initial_norm`` is the largest column 1-norm of Theta^(1): G^(1) = X'X Theta^(1) - X'Y is summed, too.
+    def on(cls, modulus: int, bounds: Bounds, n_features: int, n_devices: int) -> Self:
+        """The scales that leave every true sum below M/8. Theta^(1) is 0, so that G^(1) is -X'Y.
 
         >>> from codedfl.exact.scales import Bounds, Scales
         >>> mnist = Bounds(features=(2 / 2000) ** 0.5, labels=1.0, samples=60_000, samples_per_device=2400)
@@ -138,8 +138,7 @@ class Scales:
         feature_bits = significant - 1 - _floor_log2(Fraction(bounds.features))
         label_bits = significant - 1 - _floor_log2(Fraction(bounds.labels))
         limit = Fraction(modulus, HEADROOM)
-        x, y = Fraction(bounds.features), Fraction(bounds.labels)
-        largest_constant = bounds.samples * (x * y + x * x * Fraction(initial_norm))
+        largest_constant = bounds.samples * Fraction(bounds.features) * Fraction(bounds.labels)
         return cls(
             modulus,
             bounds,
@@ -148,12 +147,14 @@ class Scales:
             feature_bits,
             label_bits,
             gram_bits=min(-(-natural_bits(modulus, bounds, n_features) // 2), 2 * feature_bits),
-            # Half of the room, so that rounding X, Y and Theta^(1) up cannot break the proof.
+            # Half of the room, so that rounding X and Y up cannot break the proof.
             constant_bits=min(_floor_log2(limit / largest_constant / 2), feature_bits + label_bits),
         )
 
     def with_noise(self, noise: RowNoise, n_outputs: int) -> Self:
         """These scales with the grid that the noise needs; refused where noise and data leave no room."""
+        from codedfl.exact.row_noise import GridNoise, RowLengths
+
         shape = (self.n_features, n_outputs)
         lengths = RowLengths.on_grid(noise.clip_norm, self.bounds.labels, shape, self.feature_bits, self.label_bits)
         gram_bits = min(lengths.gram_bits_wanted(), 2 * self.feature_bits)
@@ -196,7 +197,7 @@ class Scales:
         """Largest possible entry of sum_i X_i'X_i as rounded: m (grid bound)^2, a unit per device, and the noise."""
         grid = math.ceil(Fraction(self.bounds.features) * Fraction(2) ** self.feature_bits)
         exact = self.bounds.samples * grid**2 * Fraction(2) ** (self.gram_bits - 2 * self.feature_bits)
-        return math.ceil(exact) + self.n_devices + (tail(self.noise.diagonal, self.n_devices) if self.noise else 0)
+        return math.ceil(exact) + self.n_devices + (self.noise.tails(self.n_devices)[0] if self.noise else 0)
 
     @cached_property
     def cross_limit(self) -> int:
@@ -205,7 +206,7 @@ class Scales:
         y = math.ceil(Fraction(self.bounds.labels) * Fraction(2) ** self.label_bits)
         shift = self.constant_bits - self.feature_bits - self.label_bits
         exact = math.ceil(self.bounds.samples * x * y * Fraction(2) ** shift)
-        return exact + self.n_devices + (tail(self.noise.cross, self.n_devices) if self.noise else 0)
+        return exact + self.n_devices + (self.noise.tails(self.n_devices)[1] if self.noise else 0)
 
     # -- one device's data
 
@@ -271,27 +272,7 @@ class Scales:
         scaled = np.ldexp(exact, to_bits - from_bits)
         return np.rint(scaled, out=scaled)
 
-    # -- Theta^(1) and the updates
-
-    def round_initial_model(self, theta: Floats) -> Floats:
-        """Theta^(1) on the grid that X'X Theta^(1) + X'Y needs (constant_bits - gram_bits), as reals."""
-        integers = self.initial_model_integers(theta)
-        return np.ldexp(integers, self.gram_bits - self.constant_bits)
-
-    def initial_model_integers(self, theta: Floats) -> Floats:
-        """Theta^(1) on the grid that X'X Theta and X'Y share; refused where their difference could wrap."""
-        if not np.all(np.isfinite(theta)):
-            raise InvalidInput("the initial model must be finite, got NaN or infinity")
-        integers = np.rint(np.ldexp(theta, self.constant_bits - self.gram_bits))
-        if self.constant_limit(integers) > self.limit:
-            raise RangeExceeded(
-                f"the initial model must leave G^(1) below M/8, got a column 1-norm of {column_norm(theta):g}"
-            )
-        return integers
-
-    def constant_limit(self, initial_integers: Floats) -> int:
-        """Proven bound on the entries of G^(1) = X'X Theta^(1) - X'Y."""
-        return self.cross_limit + self.gram_limit * int(column_norm(initial_integers))
+    # -- the updates
 
     def round_update(self, update: Floats) -> tuple[Floats, int]:
         """e as integers and the number of fraction bits they carry: the most that keep X'X e below M/8.
@@ -330,10 +311,9 @@ class Scales:
         """sum_i X_i'X_i (its upper triangle) as reals, refused outside its bound."""
         return self._to_reals(triangle[:, None], [self.gram_limit], self.gram_bits, "X'X")[:, 0]
 
-    def constant_to_reals(self, sums: Wholes, initial_integers: Floats) -> Floats:
+    def constant_to_reals(self, sums: Wholes) -> Floats:
         """sum_i G_i^(1) as reals, refused outside its bound."""
-        limits = [self.constant_limit(initial_integers)] * sums.shape[-1]
-        return self._to_reals(sums, limits, self.constant_bits, "G^(1)")
+        return self._to_reals(sums, [self.cross_limit] * sums.shape[-1], self.constant_bits, "G^(1)")
 
     @staticmethod
     def _to_reals(sums: Wholes, limits: list[int], bits: int, what: str) -> Floats:

@@ -49,12 +49,12 @@ class BrokerFailed(CodedFLError):
 
 
 @dataclass(frozen=True)
-class Connected:
+class LinkUp:
     """A new connection: subscriptions and presence must be made anew."""
 
 
 @dataclass(frozen=True)
-class Disconnected:
+class LinkDown:
     """The connection is lost, and with it what was on the way. It is being made anew."""
 
 
@@ -71,7 +71,7 @@ class Received:
         return len(self.payload) + 1000
 
 
-Event = Connected | Disconnected | Received
+LinkEvent = LinkUp | LinkDown | Received
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Link(Protocol):
         """Send at most once, or not at all without a connection. Retained: at least once; empty takes it back."""
         ...
 
-    def events(self, seconds: float) -> list[Event]:
+    def events(self, seconds: float) -> list[LinkEvent]:
         """What has happened, in order; waits for the first, no longer than ``seconds``."""
         ...
 
@@ -110,7 +110,8 @@ class BrokerLink:
     def __init__(self, address: BrokerAddress, identity: str, will: Will) -> None:
         self.address = address
         self.bytes_in = self.bytes_out = self.messages_in = self.messages_out = 0
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        # Two threads meet in this queue and nowhere else: paho's puts, ours takes.
+        self._events: queue.SimpleQueue[LinkEvent] = queue.SimpleQueue()
         self._waiting: Counter[str] = Counter()  # topic -> bytes that have come in and were not asked for yet
         self._counting = threading.Lock()
         self._failure = ""  # in words: an exception would hold this link by its traceback
@@ -180,8 +181,10 @@ class BrokerLink:
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
         """See ``Link``."""
+        # Dropped, not queued: by the time of the next connection something newer is sent.
         if not self._client.is_connected():
             return
+        # A retained message must not expire: it says who is here for as long as they are.
         properties = None if retain else self._passing
         self._newest = self._client.publish(topic, payload, qos=int(retain), retain=retain, properties=properties)
         self.bytes_out += len(payload)
@@ -194,9 +197,9 @@ class BrokerLink:
             with suppress(RuntimeError, ValueError):
                 self._newest.wait_for_publish(seconds)
 
-    def events(self, seconds: float) -> list[Event]:
+    def events(self, seconds: float) -> list[LinkEvent]:
         """See ``Link``; raises ``BrokerFailed`` when the broker has refused something for good."""
-        found: list[Event] = []
+        found: list[LinkEvent] = []
         try:
             found.append(self._events.get(timeout=seconds))
             while True:
@@ -205,6 +208,7 @@ class BrokerLink:
             pass
         with self._counting:
             for event in found:
+                # Read by now: its bytes no longer count against the topic.
                 if isinstance(event, Received):
                     self._waiting[event.topic] -= event.cost
         if self._failure:
@@ -218,10 +222,12 @@ class BrokerLink:
             self._fail(f"the broker at {self.address} must let this party in, got {one_line(code)}")
             return
         self._connected_at, self._let_in, self._unreachable = time.monotonic(), True, ""
-        self._events.put(Connected())
+        # Before the answer is told: whoever waits for it finds the event there.
+        self._events.put(LinkUp())
         self._answered.set()
 
     def _on_disconnect(self, _client: Any, _data: Any, _flags: Any, code: ReasonCode, _properties: Any) -> None:
+        # Lost before the first answer: nobody has been let in yet, and trying again would say nothing new.
         if not self._answered.is_set():  # a certificate that the broker does not take shows itself like this
             asked = (
                 "is its certificate signed by the broker's authority, in date by the broker's clock, and not revoked?"
@@ -232,7 +238,7 @@ class BrokerLink:
             )
         elif code.is_failure:
             self._note_loss(one_line(code))
-            self._events.put(Disconnected())
+            self._events.put(LinkDown())
 
     def _note_loss(self, reason: str) -> None:
         """Brokers do not say for sure why. Lost again and again, it is tried less often: perhaps two are at odds."""
@@ -261,6 +267,7 @@ class BrokerLink:
         received = Received(message.topic, bytes(message.payload))
         with self._counting:
             fits = self._waiting[received.topic] + received.cost <= MOST_WAITING
+            # Invariant: what is counted here is what ``events`` takes off: a flood on one topic cannot starve another.
             self._waiting[received.topic] += received.cost if fits else 0
         if fits:
             self._events.put(received)
@@ -282,9 +289,10 @@ class BrokerLink:
             )
 
     def _fail(self, message: str) -> None:
+        # The first reason stays: later ones follow from it.
         self._failure = self._failure or message
         self._answered.set()
-        self._events.put(Disconnected())
+        self._events.put(LinkDown())
 
 
 def _properties(packet: int, **values: int) -> Properties:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from codedfl.errors import InvalidInput
-from codedfl.exact.row_noise import RowNoise
-from codedfl.privacy.calibration import epsilon_of, noise_for, rho_for
+
+if TYPE_CHECKING:  # without noise a device loads nothing of it
+    from codedfl.exact.row_noise import RowNoise
 
 DELTA = 1e-5
 
@@ -40,6 +42,8 @@ class Budget:
             raise InvalidInput(f"honest must be at least 1, got {self.honest}")
         if self.clip_norm is not None and not 0 < self.clip_norm < math.inf:
             raise InvalidInput(f"clip_norm must be a positive finite number, got {self.clip_norm}")
+        from codedfl.privacy.calibration import rho_for
+
         rho_for(self.epsilon, self.delta)  # refuses what no noise can give
 
     @classmethod
@@ -58,6 +62,8 @@ class Budget:
 
     def noise(self, n_features: int, bound: float) -> RowNoise:
         """What owners add to rows of ``n_features`` features, none of which is larger than ``bound``."""
+        from codedfl.privacy.calibration import noise_for
+
         norm = bound * math.sqrt(n_features / 2) if self.clip_norm is None else self.clip_norm
         return noise_for(self.epsilon, self.delta, self.honest, norm)
 
@@ -74,6 +80,8 @@ def spent_sentence(rho: float | None, runs: int, delta: float) -> str:
         return (
             f"No bound holds over the {runs} approval(s) of the ledger: at least one is of exact totals, without noise."
         )
+    from codedfl.privacy.calibration import epsilon_of
+
     return f"{_change(f'all {runs} approval(s) of the ledger together', epsilon_of(rho, delta), delta)}."
 
 

@@ -15,9 +15,12 @@ for discrete Gaussians in many dimensions is not proven, so it is not used.
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from codedfl.errors import InvalidInput
-from codedfl.exact.row_noise import LEAST_SIGMA, RowNoise
+
+if TYPE_CHECKING:  # without noise a device loads nothing of it
+    from codedfl.exact.row_noise import RowNoise
 
 _LEAST_RHO, _MOST_RHO = 1e-12, 1e4
 _ORDERS = 400
@@ -59,6 +62,8 @@ def rho_for(epsilon: float, delta: float) -> float:
 
 def noise_for(epsilon: float, delta: float, honest: int, clip_norm: float) -> RowNoise:
     """The least noise with which a run costs no more than this epsilon at this delta."""
+    from codedfl.exact.row_noise import RowNoise
+
     return RowNoise(_ROUNDED_UP / math.sqrt(rho_for(epsilon, delta)), honest, clip_norm)
 
 
@@ -67,6 +72,8 @@ def rho_of(noise: RowNoise, numbers: int) -> float:
 
     1 / (2 multiplier^2) for each of the two, and what the sum of the honest devices' noise lacks of one Gaussian.
     """
+    from codedfl.exact.row_noise import LEAST_SIGMA
+
     return 1 / noise.multiplier**2 + numbers * gap_of_sum(LEAST_SIGMA, noise.honest) / 4
 
 

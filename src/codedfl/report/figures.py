@@ -27,7 +27,7 @@ _RISK_ROOM = 0.08  # of the axis, for one of these numbers
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnFigure:
     """A figure with the name of its files and its caption."""
 
     name: str
@@ -40,40 +40,40 @@ class Drawn:
         return canvas.inline_svg(self.pictures.svg, self.name)
 
 
-def figures_of(result: Unchecked) -> list[Drawn]:
+def figures_of(result: Unchecked) -> list[DrawnFigure]:
     """Every figure of a result, in its order."""
     found = [one for model in models_of(result) for one in _of_model(model, result["classes"])]
-    return [Drawn(name, one.caption, one.pictures) for name, one in zip(slugs(found), found, strict=True)]
+    return [DrawnFigure(name, one.caption, one.pictures) for name, one in zip(slugs(found), found, strict=True)]
 
 
-def _of_model(model: Unchecked, classes: Sequence[object]) -> Iterator[Drawn]:
+def _of_model(model: Unchecked, classes: Sequence[object]) -> Iterator[DrawnFigure]:
     found, name = model.get("inference") or model, model["name"]
     if found.get("coefficients"):
         effects = [one for one in effects_of(found) if one.is_reference or one.low is not None]
         if any(not one.is_reference for one in effects):
-            yield Drawn(f"forest {name}", *forest(named(name, "effects"), found, effects))
+            yield DrawnFigure(f"forest {name}", *forest(named(name, "effects"), found, effects))
     if model.get("curves"):
         groups = [Steps.of(one["group"], one["curve"]) for one in model["curves"]]
         p = p_text(model["log_rank"]["p"])
         said = f"log-rank p{p if p.startswith('<') else f' = {p}'}"
         what = "Kaplan-Meier estimates at the ends of the study's intervals, with 95 % bands and numbers at risk"
         caption = f"{named(name, 'survival')}: {what}; {said}."
-        yield Drawn(f"survival {name}", caption, survival(groups, said))
+        yield DrawnFigure(f"survival {name}", caption, survival(groups, said))
     if model.get("baseline"):
-        yield Drawn(f"baseline {name}", *_baseline(model))
+        yield DrawnFigure(f"baseline {name}", *_baseline(model))
     if model.get("untreated"):
         groups = [Steps(one, model["times"], model[one]) for one in ("untreated", "treated")]
         caption = f"{named(name, 'survival')}: curves weighted by the inverse probability of the treatment."
-        yield Drawn(f"survival {name}", caption, survival(groups))
+        yield DrawnFigure(f"survival {name}", caption, survival(groups))
     if model.get("qq"):
-        yield Drawn(
+        yield DrawnFigure(
             f"residuals {name}", f"{named(name, 'residuals')}: histogram and normal QQ plot.", _residuals(model)
         )
     score = model.get("score") or {}
     if score.get("calibration"):
         rows = f"{score['rows']} {'held-out rows' if score['held_out'] else 'rows of the fit'}"
         caption = f"{named(name, 'score')}: calibration and ROC curve on {rows}."
-        yield Drawn(f"score {name}", caption, _score(score, classes))
+        yield DrawnFigure(f"score {name}", caption, _score(score, classes))
 
 
 # -- forest plots

@@ -9,7 +9,7 @@ from typing import Protocol
 from codedfl.typing import Unchecked
 
 
-class Named(Protocol):
+class NamedPart(Protocol):
     """A table or a figure."""
 
     @property
@@ -31,7 +31,7 @@ def named(model: str, what: str) -> str:
     return f"{model}, {what}" if model else what.capitalize()
 
 
-def slugs(found: Iterable[Named]) -> list[str]:
+def slugs(found: Iterable[NamedPart]) -> list[str]:
     """Names of files, no two alike.
 
     >>> from codedfl.report.tables import Table

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from codedfl.report.effects import NOTHING, effects_of, estimate_text, p_text
 from codedfl.report.result_parts import models_of, named, slugs
-from codedfl.report.tables import HEADING, INNER, Row, Table
+from codedfl.report.tables import HEADING, INNER, Table, TableRow
 from codedfl.typing import Unchecked
 
 FLOW, TABLE_ONE = "rows", "table 1"
@@ -46,7 +46,7 @@ def _of_model(model: Unchecked, result: Unchecked) -> Iterator[Table]:
 def nested_table(found: Sequence[Unchecked]) -> Table:
     """What a larger model says beside a smaller one."""
     rows = tuple(
-        Row(
+        TableRow(
             (
                 f"{one['larger']} beside {one['smaller']}",
                 f"{'F' if one['freedom'] else 'chi²'} {one['statistic']:.2f}",
@@ -60,8 +60,8 @@ def nested_table(found: Sequence[Unchecked]) -> Table:
     return Table("nested models", "Nested models", ("", "Test", "df", "p"), rows, (note,))
 
 
-def _checked(name: str, statistic: float, freedom: float, p: float) -> Row:
-    return Row((name, f"{statistic:.2f}", f"{freedom:g}", p_text(p)))
+def _checked(name: str, statistic: float, freedom: float, p: float) -> TableRow:
+    return TableRow((name, f"{statistic:.2f}", f"{freedom:g}", p_text(p)))
 
 
 # -- rows at each step
@@ -72,21 +72,21 @@ def flow(result: Unchecked) -> Table:
     rows, kept = result["rows"], (result.get("clipped") or {}).get("rows")
     lines = []
     if rows is None:
-        lines.append(Row(("rows that the model was trained on", "hidden by noise")))
+        lines.append(TableRow(("rows that the model was trained on", "hidden by noise")))
     else:
         left, held_out = result["left_out"], kept - rows if kept else 0
         whole = kept + left if isinstance(left, int) and kept else None
-        lines.append(Row(("rows of the sites that took part", count_text(whole) if whole else "not told exactly")))
-        lines.append(Row(("left out for gaps, or without a target", count_text(left)), INNER))
+        lines.append(TableRow(("rows of the sites that took part", count_text(whole) if whole else "not told exactly")))
+        lines.append(TableRow(("left out for gaps, or without a target", count_text(left)), INNER))
         if held_out:
-            lines.append(Row(("held out for scores", count_text(held_out)), INNER))
-        lines.append(Row(("rows that models were fitted to", count_text(rows))))
+            lines.append(TableRow(("held out for scores", count_text(held_out)), INNER))
+        lines.append(TableRow(("rows that models were fitted to", count_text(rows))))
     for model in models_of(result):
         fit = {**model, **((model.get("inference") or {}).get("fit") or {})}
         if model["name"] and rows is not None and isinstance(fit.get("rows"), int) and fit["rows"] != rows:
-            lines.append(Row((f"of them in {model['name']}", count_text(fit["rows"])), INNER))
+            lines.append(TableRow((f"of them in {model['name']}", count_text(fit["rows"])), INNER))
         if fit.get("lost"):
-            lines.append(Row((f"events never at risk in {model['name']}", count_text(fit["lost"])), INNER))
+            lines.append(TableRow((f"events never at risk in {model['name']}", count_text(fit["lost"])), INNER))
     notes = []
     if result["without"]:
         notes.append(f"Without the rows of {', '.join(result['without'])}.")
@@ -113,14 +113,14 @@ def table_one(model: Unchecked) -> Table:
     for one in model["columns"]:
         if one["kind"] == "number":
             quartiles = [one["quantiles"][share] for share in ("0.5", "0.25", "0.75")]
-            rows.append(Row((one["name"],), HEADING))
-            rows.append(Row(("mean (SD)", _pair(one["mean"], one["deviation"])), INNER))
-            rows.append(Row(("median [IQR]", _median(quartiles)), INNER))
+            rows.append(TableRow((one["name"],), HEADING))
+            rows.append(TableRow(("mean (SD)", _pair(one["mean"], one["deviation"])), INNER))
+            rows.append(TableRow(("median [IQR]", _median(quartiles)), INNER))
             if one["missing"]:
-                rows.append(Row(("missing, n (%)", share_text(one["missing"], whole)), INNER))
+                rows.append(TableRow(("missing, n (%)", share_text(one["missing"], whole)), INNER))
         else:
-            rows.append(Row((f"{one['name']}, n (%)",), HEADING))
-            rows += [Row((level, share_text(count, whole)), INNER) for level, count in one["counts"].items()]
+            rows.append(TableRow((f"{one['name']}, n (%)",), HEADING))
+            rows += [TableRow((level, share_text(count, whole)), INNER) for level, count in one["counts"].items()]
     notes = ("Counts of small cells are given as few; means and SD are rounded.",)
     return Table(
         TABLE_ONE, named(model["name"], "characteristics"), ("", f"All, n = {count_text(whole)}"), tuple(rows), notes
@@ -137,18 +137,18 @@ def _by_arm(model: Unchecked) -> Table:
         far = NOTHING if apart is None else f"{apart:.2f}"
         there = [(of[name], part["rows"]) for of, part in zip(columns, parts, strict=True)]
         if first["kind"] == "number":
-            rows.append(Row((name, *[""] * len(parts), far), HEADING))
+            rows.append(TableRow((name, *[""] * len(parts), far), HEADING))
             means = (_pair(one["mean"], one["deviation"]) for one, _ in there)
-            rows.append(Row(("mean (SD)", *means, ""), INNER))
+            rows.append(TableRow(("mean (SD)", *means, ""), INNER))
             medians = (_median([one["quantiles"][share] for share in ("0.5", "0.25", "0.75")]) for one, _ in there)
-            rows.append(Row(("median [IQR]", *medians, ""), INNER))
+            rows.append(TableRow(("median [IQR]", *medians, ""), INNER))
             continue
-        rows.append(Row((f"{name}, n (%)", *[""] * len(parts), far), HEADING))
+        rows.append(TableRow((f"{name}, n (%)", *[""] * len(parts), far), HEADING))
         for level in first["counts"]:
             counts = [one["counts"].get(level) for one, _ in there]
             counts[0] = counts[0] if None in counts[1:] else sum(counts[1:])  # arms have the levels that are left
             shares = (share_text(one, whole) for one, (_, whole) in zip(counts, there, strict=True))
-            rows.append(Row((level, *shares, ""), INNER))
+            rows.append(TableRow((level, *shares, ""), INNER))
     notes = (
         "Counts of small cells are given as few; means and SD are rounded.",
         "SMD: the largest standardised difference of two arms.",
@@ -194,13 +194,13 @@ def effect_table(name: str, kind: str, found: Unchecked, result: Unchecked) -> T
     effects = effects_of(found)
     rows, current = [], ""
     if not effects:  # a penalty leaves no errors
-        rows = [Row((one["name"], f"{one['coefficient']:.4g}", "")) for one in found["coefficients"]]
+        rows = [TableRow((one["name"], f"{one['coefficient']:.4g}", "")) for one in found["coefficients"]]
     for one in effects:
         if one.level and one.column != current:
-            rows.append(Row((one.column,), HEADING))
+            rows.append(TableRow((one.column,), HEADING))
         current = one.column if one.level else ""
         cells = (one.level or one.label, one.text, p_text(one.p))
-        rows.append(Row(cells, INNER if one.level else ""))
+        rows.append(TableRow(cells, INNER if one.level else ""))
     title = named(name, f"{kind} model" if fit.get("kind") else fit.get("model") or kind)
     modelled = f"{fit['target']} = {fit['modelled']}" if fit.get("modelled") else fit.get("target", result["target"])
     head = ("", f"{measure} ({level} interval)" if effects else "Coefficient", "p" if effects else "")
@@ -251,7 +251,7 @@ def _survival(model: Unchecked) -> Table:
         last = one["curve"][-1]
         share = estimate_text(last["share"], last["low"], last["high"])
         rows.append(
-            Row(
+            TableRow(
                 (
                     str(one["group"]),
                     count_text(one["curve"][0]["at_risk"]),
@@ -278,10 +278,12 @@ def _plain(model: Unchecked) -> Table:
         f"{key.replace('_', ' ')} {value:.4g}" for key, value in facts.items() if isinstance(value, int | float)
     )
     columns = [key for key in (model["table"] or [{}])[0] if key != "name"]
-    rows = tuple(Row((one["name"], *(f"{one[key]:.4g}" for key in columns))) for one in model["table"])
+    rows = tuple(TableRow((one["name"], *(f"{one[key]:.4g}" for key in columns))) for one in model["table"])
     if not rows:
         rows = tuple(
-            Row((key.replace("_", " "), f"{value:.4g}")) for key, value in facts.items() if not isinstance(value, str)
+            TableRow((key.replace("_", " "), f"{value:.4g}"))
+            for key, value in facts.items()
+            if not isinstance(value, str)
         )
         columns, said = ["value"], ""
     notes = (f"{said}.",) if said else ()
@@ -289,7 +291,9 @@ def _plain(model: Unchecked) -> Table:
 
 
 def _confusion(name: str, score: Unchecked, classes: Sequence[object]) -> Table:
-    rows = tuple(Row((str(one), *map(str, counts))) for one, counts in zip(classes, score["confusion"], strict=True))
+    rows = tuple(
+        TableRow((str(one), *map(str, counts))) for one, counts in zip(classes, score["confusion"], strict=True)
+    )
     kept = "held-out rows" if score["held_out"] else "the rows of the fit, which flatters"
     title = named(name, f"predictions on {kept}")
     head = ("true class", *(f"as {one}" for one in classes))

@@ -32,7 +32,7 @@ _EPOCHS_TO_JUDGE_BY = 5
 
 
 @dataclass
-class Seen:
+class SeenDevice:
     """One device, as far as the server can see it."""
 
     connected: bool = False
@@ -70,7 +70,7 @@ class RunWatch:
         private: nobody else may look into the folder; a simulation on public data has no secrets.
         """
         self.title = ""
-        self.devices: dict[str, Seen] = {}
+        self.devices: dict[str, SeenDevice] = {}
         self.epoch, self.epochs = 0, epochs
         self.stage = ""
         self.score: float | None = None
@@ -125,8 +125,8 @@ class RunWatch:
                 self.score = score
         self._note(event)
 
-    def _seen(self, name: str) -> Seen:
-        return self.devices.setdefault(name, Seen())
+    def _seen(self, name: str) -> SeenDevice:
+        return self.devices.setdefault(name, SeenDevice())
 
     def sent(self, size: int) -> None:
         """``size`` bytes have left for devices."""

@@ -24,7 +24,7 @@ _NEGATIVE = re.compile(r"(?<![\w.])-(?=\d)")
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """Cells, the first of which names the row; ``kind`` is "", HEADING or INNER."""
 
     cells: tuple[str, ...]
@@ -37,7 +37,7 @@ class Table:
 
     name: of its files.
 
-    >>> table = Table("effects", "Effects", ("", "odds ratio"), (Row(("age & sex", "-1.5")),), ("n = 50",))
+    >>> table = Table("effects", "Effects", ("", "odds ratio"), (TableRow(("age & sex", "-1.5")),), ("n = 50",))
     >>> print(table.csv(), end="")
     "","odds ratio"
     "age & sex","-1.5"
@@ -48,7 +48,7 @@ class Table:
     name: str
     title: str
     head: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     notes: tuple[str, ...] = ()
 
     def files(self) -> dict[str, str]:
@@ -68,7 +68,7 @@ class Table:
         foot = f'<tfoot><tr><td colspan="{len(self.head)}">{escape(" ".join(self.notes))}</td></tr></tfoot>'
         return f"<table>{said}<thead><tr>{head}</tr></thead><tbody>{body}</tbody>{foot if self.notes else ''}</table>"
 
-    def _html(self, row: Row) -> str:
+    def _html(self, row: TableRow) -> str:
         name, *cells = row.cells
         cells += [""] * (len(self.head) - 1 - len(cells))
         indent = "&nbsp;&nbsp;" if row.kind == INNER else ""

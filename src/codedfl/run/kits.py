@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from codedfl.contract.binding import bound_text
-from codedfl.contract.enrolment import Enrolment
+from codedfl.contract.enrolment import EnrolmentRequest
 from codedfl.contract.kit import ENDING, Kit
 from codedfl.contract.names import SERVER_NAME
 from codedfl.contract.roster import Roster, save_roster
@@ -83,7 +83,9 @@ class Kits:
     kits: Mapping[str, Kit]
 
     @classmethod
-    def made(cls, text: str, requests: Mapping[str, Enrolment], broker: Admits, roster: Roster | None = None) -> Kits:
+    def made(
+        cls, text: str, requests: Mapping[str, EnrolmentRequest], broker: Admits, roster: Roster | None = None
+    ) -> Kits:
         """Of the text of a study and everybody's requests; without a roster they are divided into new groups."""
         study, sites = parse_study(text), {name: one.key for name, one in requests.items() if name != SERVER_NAME}
         if roster is None:

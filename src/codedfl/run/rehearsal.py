@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from codedfl.analyses.driving import drive
-from codedfl.analyses.kept import NOTHING_KEPT, Kept
+from codedfl.analyses.kept import NOTHING_KEPT, KeptSum
 from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.analyses.summing import StudyTotals, too_few
 from codedfl.contract.approval import approve
@@ -163,7 +163,7 @@ class Rehearsed:
         on_epoch: Callable[[int, float], object] = lambda _epoch, _seconds: None,
         folder: Path | None = None,
         clock: Clock = "virtual",
-        before: Kept = NOTHING_KEPT,
+        before: KeptSum = NOTHING_KEPT,
     ) -> Rehearsal:
         """All analyses, each sum asked of the devices; ``folder`` gets the event log, ``before`` is added to."""
         engine = VirtualTime({name: one.reply for name, one in self.devices().items()}, delay)
@@ -193,7 +193,7 @@ def rehearse(
     on_epoch: Callable[[int, float], object] = lambda _epoch, _seconds: None,
     gone: Collection[str] = (),
     folder: Path | None = None,
-    before: Kept = NOTHING_KEPT,
+    before: KeptSum = NOTHING_KEPT,
 ) -> Rehearsal:
     """All analyses of a study on the rows of its devices.
 

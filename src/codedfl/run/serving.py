@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from codedfl.analyses.driving import drive
-from codedfl.analyses.kept import NOTHING_KEPT, Kept
+from codedfl.analyses.kept import NOTHING_KEPT, KeptSum
 from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.analyses.summing import StudyTotals
 from codedfl.contract.roster import Roster
@@ -56,7 +56,7 @@ class Serving:
     identity: Identity
     roster: Roster
     patience: Patience = field(default_factory=Patience)
-    before: Kept = NOTHING_KEPT
+    before: KeptSum = NOTHING_KEPT
 
     def check(self, study: Study) -> None:
         """Refuse a study that names another server, or another roster, or cannot be added to the total before it."""

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from codedfl.crypto.noise import cross_noise, gram_noise
 from codedfl.crypto.sealed import Identity
-from codedfl.data.preprocessing import Moments, secure_moments
+from codedfl.data.moments import secure_moments
+from codedfl.data.preprocessing import Moments
 from codedfl.data.problem import Problem
 from codedfl.device.study_sums import HOLDERS_PER_ROLE, MANY_DEVICES
 from codedfl.engines.in_process import InProcess
@@ -150,7 +151,7 @@ def secure_moments_in_process(
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedBySums:
     """A model, in how many exchanges it was made, and how many rows were shortened for noise."""
 
     theta: Floats
@@ -171,7 +172,7 @@ def train_in_process(
     colluders: int = 1,
     noise: RowNoise | None = None,
     noise_seed: Callable[[str], bytes] = lambda _name: b"",
-) -> Trained:
+) -> TrainedBySums:
     """The model of a problem, by the protocol on the rows of each device.
 
     A solver that takes X'X itself (``GramSolver``) is shown it; noise is for those alone.
@@ -195,7 +196,7 @@ def train_in_process(
     training = Training(session, store, _ASK, scales, (problem.n_features, problem.n_outputs))
     numbers = session.sum(_ASK)
     theta = training.model(solver, numbers, None if noise is None else problem.bounds.samples)
-    return Trained(theta, training.epochs, shortened)
+    return TrainedBySums(theta, training.epochs, shortened)
 
 
 def _words(scales: Scales, layout: Layout, X: Floats, Y: Floats, seed: bytes, *, shown: bool) -> Words:

@@ -47,7 +47,7 @@ class Training:
         cross = np.array(numbers[:size], dtype=np.int64).reshape(self._shape)
         if isinstance(solver, GramSolver):
             solver.take_gram(scales.gram_to_reals(np.array(numbers[size : size + _triangle(scales)], dtype=np.int64)))
-        solver.start(initial, scales.constant_to_reals(-cross, initial), numbers[-1] if samples is None else samples)
+        solver.start(initial, scales.constant_to_reals(-cross), numbers[-1] if samples is None else samples)
         self._ended()
         while (wanted := solver.request()) is not None:
             integers, bits, product = self._product(wanted)

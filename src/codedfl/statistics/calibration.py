@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.contract.models import LogisticModel
+from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.exact.portable import portable_exp
@@ -25,7 +25,7 @@ class Calibration(Newton):
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.contract.models import LogisticModel
+    >>> from codedfl.contract.models.logistic import LogisticModel
     >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> from codedfl.statistics.calibration import Calibration

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.contract.models import NO_MODEL, LogisticModel, StudyModel
+from codedfl.contract.models import NO_MODEL, StudyModel
+from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
 from codedfl.statistics.families import Binomial
@@ -28,7 +29,7 @@ class CalibrationLine(Newton):
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.contract.models import LogisticModel
+    >>> from codedfl.contract.models.logistic import LogisticModel
     >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> from codedfl.statistics.calibration_line import CalibrationLine

@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from codedfl.contract.models import NO_MODEL, StudyModel
-from codedfl.contract.models.matched import MOST_IN_SET, ConditionalLogitModel
+from codedfl.contract.models.conditional_logit import ConditionalLogitModel
+from codedfl.contract.models.matched import MOST_IN_SET
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.exact.portable import portable_exp, portable_log
@@ -28,7 +29,7 @@ class Conditional(Rounded):
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.contract.models.matched import ConditionalLogitModel
+    >>> from codedfl.contract.models.conditional_logit import ConditionalLogitModel
     >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> from codedfl.statistics.conditional import Conditional

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from codedfl.contract.combinations import cell_places, count_cells
-from codedfl.contract.models import TableModel
+from codedfl.contract.models.table import TableModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import NumberTarget, Study
 from codedfl.statistics.crosstable import Crosstable
@@ -28,7 +28,7 @@ class Contingency(Statistic):
 
     Examples
     --------
-    >>> from codedfl.contract.models import TableModel
+    >>> from codedfl.contract.models.table import TableModel
     >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
     >>> from codedfl.data.columns import CategoryColumn
     >>> from codedfl.statistics.contingency import Contingency

@@ -20,7 +20,7 @@ class Crosstable(Statistic):
 
     Examples
     --------
-    >>> from codedfl.contract.models import LogisticModel
+    >>> from codedfl.contract.models.logistic import LogisticModel
     >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
     >>> from codedfl.data.columns import CategoryColumn
     >>> from codedfl.statistics.crosstable import Crosstable

@@ -15,7 +15,7 @@ from codedfl.exact.portable import portable_exp, portable_log
 from codedfl.typing import Floats, Integers
 
 
-class Terms(NamedTuple):
+class FamilyTerms(NamedTuple):
     """Of each row: log-likelihood, the largest there could be, and its slope and (negative) curvature by the predictor.
 
     Examples
@@ -37,7 +37,7 @@ class Family(Protocol):
     See ``Binomial``, which is one.
     """
 
-    def terms(self, y: Floats, predictor: Floats) -> Terms:
+    def terms(self, y: Floats, predictor: Floats) -> FamilyTerms:
         """Of rows with these targets."""
 
     def mean(self, predictor: Floats) -> Floats:
@@ -62,13 +62,13 @@ class Binomial:
     (0.5, 0.25)
     """
 
-    def terms(self, y: Floats, predictor: Floats) -> Terms:
+    def terms(self, y: Floats, predictor: Floats) -> FamilyTerms:
         """Nothing is better than a chance of 1."""
         small = portable_exp(-np.abs(predictor))
         rest = 1.0 + small
         chance = np.where(predictor >= 0, 1.0, small) / rest
         likelihood = y * predictor - np.maximum(predictor, 0.0) - portable_log(rest)
-        return Terms(likelihood, np.zeros_like(y), y - chance, small / (rest * rest))
+        return FamilyTerms(likelihood, np.zeros_like(y), y - chance, small / (rest * rest))
 
     def mean(self, predictor: Floats) -> Floats:
         """The chance."""
@@ -97,13 +97,13 @@ class Poisson:
     def __init__(self, top: float) -> None:
         self.top = top
 
-    def terms(self, y: Floats, predictor: Floats) -> Terms:
+    def terms(self, y: Floats, predictor: Floats) -> FamilyTerms:
         """log y! by a table: whole numbers up to the end of the range."""
         mean = portable_exp(predictor)
         logs = portable_log(np.arange(1.0, self.top + 2))
         factorial = np.concatenate(([0.0], np.cumsum(logs)))[y.astype(np.int64)]
         log_y = np.concatenate(([0.0], logs))[y.astype(np.int64)]
-        return Terms(y * predictor - mean - factorial, y * log_y - y - factorial, y - mean, mean)
+        return FamilyTerms(y * predictor - mean - factorial, y * log_y - y - factorial, y - mean, mean)
 
     def mean(self, predictor: Floats) -> Floats:
         """The expected count."""
@@ -135,10 +135,10 @@ class Gamma:
     def __init__(self, least: float, top: float) -> None:
         self.least, self.top = least, top
 
-    def terms(self, y: Floats, predictor: Floats) -> Terms:
+    def terms(self, y: Floats, predictor: Floats) -> FamilyTerms:
         """Best where the mean is the target itself."""
         ratio = y * portable_exp(-predictor)
-        return Terms(-ratio - predictor, -1.0 - portable_log(y), ratio - 1.0, ratio)
+        return FamilyTerms(-ratio - predictor, -1.0 - portable_log(y), ratio - 1.0, ratio)
 
     def mean(self, predictor: Floats) -> Floats:
         """The expected number."""
@@ -158,7 +158,7 @@ def family_of(study: Study, model: StudyModel) -> Family:
 
     Examples
     --------
-    >>> from codedfl.contract.models import LogisticModel
+    >>> from codedfl.contract.models.logistic import LogisticModel
     >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> from codedfl.statistics.families import family_of

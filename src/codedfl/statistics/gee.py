@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from codedfl.contract.models import NO_MODEL, StudyModel
-from codedfl.contract.models.matched import MOST_IN_SET, GeeModel
+from codedfl.contract.models.gee import GeeModel
+from codedfl.contract.models.matched import MOST_IN_SET
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import NumberTarget, Study
 from codedfl.errors import InvalidInput
@@ -34,7 +35,7 @@ class Gee(Newton):
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.contract.models.matched import GeeModel
+    >>> from codedfl.contract.models.gee import GeeModel
     >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> from codedfl.statistics.gee import Gee

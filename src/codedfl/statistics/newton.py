@@ -12,7 +12,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.contract.models import NO_MODEL, GlmModel, StudyModel
+from codedfl.contract.models import NO_MODEL, StudyModel
+from codedfl.contract.models.glm import GlmModel
 from codedfl.contract.study import Study, StudyColumn
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
@@ -33,7 +34,7 @@ class Newton(SumOfRows):
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.contract.models import LogisticModel
+    >>> from codedfl.contract.models.logistic import LogisticModel
     >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> from codedfl.statistics.newton import Newton

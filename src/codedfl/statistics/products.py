@@ -10,7 +10,6 @@ import numpy as np
 from codedfl.contract.models import NO_MODEL, StudyModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
-from codedfl.crypto.noise import cross_noise, gram_noise
 from codedfl.data.features import Principal
 from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
@@ -117,6 +116,8 @@ class Products(Statistic):
         layout = self.layout(n_owners)
         if scales.noise is None:
             return layout.words_of(np.append(cross.ravel(), len(train)), gram)
+        from codedfl.crypto.noise import cross_noise, gram_noise
+
         # Invariant: seed and label are the same for the same study and point, so noise cannot be averaged away.
         label = hashlib.sha256(self.study.digest() + self.point.tobytes()).hexdigest()
         cross += cross_noise(scales, self.recipe.n_outputs, noise_seed, label)

@@ -6,7 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.contract.models import NO_MODEL, ResidualsModel, StudyModel
+from codedfl.contract.models import NO_MODEL, StudyModel
+from codedfl.contract.models.residuals import ResidualsModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
@@ -28,7 +29,7 @@ class Residuals(Statistic):
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.contract.models import ResidualsModel
+    >>> from codedfl.contract.models.residuals import ResidualsModel
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> from codedfl.statistics.residuals import Residuals

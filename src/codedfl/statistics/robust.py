@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.contract.models import NO_MODEL, RobustModel, StudyModel
+from codedfl.contract.models import NO_MODEL, StudyModel
+from codedfl.contract.models.robust import RobustModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.statistics.newton import linear_predictor, n_coefficients, scaled_design
@@ -30,7 +31,7 @@ class Robust(Rounded):
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.contract.models import RobustModel
+    >>> from codedfl.contract.models.robust import RobustModel
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> from codedfl.statistics.robust import Robust

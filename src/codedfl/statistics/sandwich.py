@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.contract.models import GlmModel
+from codedfl.contract.models.glm import GlmModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import NumberTarget, Study
 from codedfl.statistics.families import family_of, target_values
@@ -32,7 +32,7 @@ class Sandwich(Newton):
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.contract.models import PoissonModel
+    >>> from codedfl.contract.models.poisson import PoissonModel
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> from codedfl.statistics.sandwich import Sandwich

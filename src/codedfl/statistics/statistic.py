@@ -21,6 +21,7 @@ from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput, MessageRefused
+from codedfl.on_demand import Register
 from codedfl.sum.layout import Layout, Words
 from codedfl.typing import Floats, Wholes
 
@@ -106,7 +107,7 @@ class Statistic(ABC):
         return self.layout(n_owners).words_of(self.vector(rows))
 
 
-STATISTICS: dict[str, type[Statistic]] = {}
+STATISTICS = Register[type[Statistic]]("codedfl.statistics")
 
 _Kind = TypeVar("_Kind", bound=type[Statistic])
 
@@ -121,7 +122,7 @@ def register_statistic(statistic: _Kind) -> _Kind:
     >>> STATISTICS["cells"] is Cells
     True
     """
-    if statistic.name in STATISTICS:
+    if statistic.name in STATISTICS.known:
         raise InvalidInput(f"the name of a statistic must be new, got {statistic.name!r} again")
     STATISTICS[statistic.name] = statistic
     return statistic

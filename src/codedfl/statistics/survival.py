@@ -39,7 +39,7 @@ class Ends(_Times):
 
     Examples
     --------
-    >>> from codedfl.contract.models import SurvivalModel
+    >>> from codedfl.contract.models.survival import SurvivalModel
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import CategoryColumn, NumberColumn
     >>> from codedfl.statistics.survival import Ends

@@ -42,7 +42,7 @@ from codedfl.sum.pad_sums import PadSum
 from codedfl.sum.pads import add_pads
 from codedfl.sum.signatures import check_signature
 from codedfl.sum.terms import Terms
-from codedfl.sum.wire import Enrolment, Entry, Refused
+from codedfl.sum.wire import Enrolment, ListEntry, Refused
 from codedfl.typing import RandomBytes
 
 log = logging.getLogger("codedfl.device")
@@ -351,7 +351,7 @@ class Device:
                 raise Refused("role", str(error)) from None
         return self._opened[place]
 
-    def _checked_list(self, scope: Scope, ask: bytes, wanted: bytes, data: bytes) -> tuple[Entry, ...]:
+    def _checked_list(self, scope: Scope, ask: bytes, wanted: bytes, data: bytes) -> tuple[ListEntry, ...]:
         if digest(data) != wanted:
             raise Refused("list", "a list must have the digest that is common to all holders")
         entries = wire.decode_list(data)

@@ -15,7 +15,7 @@ from codedfl.sum.asking import Goal, Sending
 from codedfl.sum.keys import digest, label_of, role_sum_text, total_text, upload_text
 from codedfl.sum.known import KeyLost, Known
 from codedfl.sum.layout import Layout
-from codedfl.sum.wire import Enrolment, Entry, RoleKey
+from codedfl.sum.wire import Enrolment, ListEntry, RoleKey
 
 Signatures = tuple[tuple[str, bytes], ...]
 
@@ -29,6 +29,7 @@ class Enrol(Goal):
 
     @property
     def done(self) -> bool:
+        # Any reply enrols: whoever answers another request first need not be asked for its key.
         return self.name in self.known.enrolled
 
 
@@ -38,6 +39,7 @@ class Draw(Goal):
     others_may_help = True
 
     def __init__(self, known: Known, role: int) -> None:
+        # The fastest first, and whoever drew a key that nobody can open comes last.
         super().__init__(known, known.drawers(role))
         self.role = role
 
@@ -46,6 +48,7 @@ class Draw(Goal):
         return self.role in self.known.drawn
 
     def breadth(self, waited: float, hedge: float) -> int:
+        # One at a time: of two keys that are drawn for a role the first stays, and the other was drawn in vain.
         return 1 + int(waited // hedge)
 
     def asked_of(self, candidate: str) -> Sending:
@@ -68,9 +71,9 @@ class KeptUpload(msgspec.Struct):
     role_keys: tuple[RoleKey, ...]
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> ListEntry:
         one = self.enrolment
-        return Entry(one.name, one.public, one.not_after, one.signature, self.nonce)
+        return ListEntry(one.name, one.public, one.not_after, one.signature, self.nonce)
 
 
 class Upload(Goal):
@@ -80,7 +83,7 @@ class Upload(Goal):
         super().__init__(known, [name])
         self.name, self._ask, self._layout, self._role_keys = name, ask, layout, known.role_keys
         self._place = ("upload", digest(ask), name)
-        self.entry: Entry | None = None
+        self.entry: ListEntry | None = None
 
     @property
     def done(self) -> bool:
@@ -97,6 +100,7 @@ class Upload(Goal):
         return Sending(candidate, self.known.request("upload", common, own), wire.Uploaded)
 
     def take(self, device: str, found: wire.Wire) -> None:
+        # Invariant: the first upload stays. A device sends the same bytes again or refuses, so a second adds nothing.
         if self.reached or not isinstance(found, wire.Uploaded):
             return
         known, layout = self.known, self._layout
@@ -104,6 +108,7 @@ class Upload(Goal):
         # asked.
         layout.from_bytes(found.numbers, layout.total_words)
         enrolment = known.enrolled[device]
+        # z + 1 devices will recompute the total from uploads: each must be its owner's own, whatever the server says.
         if layout.certified:
             label, publics = label_of(known.terms.study, self._ask), [key.public for key in self._role_keys]
             text = upload_text(label, enrolment.public, publics, found.nonce, found.numbers)
@@ -142,6 +147,7 @@ class Answer(Goal):
         self, known: Known, question: Question, role: int, rows: tuple[int, int] = (0, 1), turn: int = 0
     ) -> None:
         holders = known.fastest(name for name in known.terms.holders_of(role) if known.takes_part(name))
+        # Only devices that take part: one that is excluded has no say in whether replies agree.
         turn %= max(1, len(holders))  # each begins with another block
         super().__init__(known, holders[turn:] + holders[:turn])
         self.role, self.rows, self._question = role, rows, question
@@ -150,12 +156,14 @@ class Answer(Goal):
         self.signatures: Signatures = ()
         self._given: dict[str, wire.Answered] = {}
         self._cached = ("answer", digest(wire.encode(question.common)), self.role_key.public, role, rows[0], rows[1])
+        # Invariant: cached under question, role, key and rows: an answer under another key would take off other pads.
         saved = known.store.get(self._cached)
         if saved is not None:
             self.numbers, self.signatures = msgspec.msgpack.decode(saved, type=tuple[bytes, Signatures])
             self.reached = True
 
     def breadth(self, waited: float, hedge: float) -> int:
+        # Replies that differ are a reason to ask everybody at once: the majority shows who is wrong.
         if self._question.eager or self._disagree:
             return len(self.candidates)
         return max(1, self._question.needed - len(self._given)) + int(waited // hedge)
@@ -170,11 +178,13 @@ class Answer(Goal):
     def _sealed_by(self, candidate: str) -> bytes | None:
         """The role key as it is sealed to a candidate, empty if it drew it or must be sealed first; None is never."""
         drawn, mine = self.known.drawn.get(self.role), self.known.enrolled.get(candidate)
+        # The role has another key by now: this goal's uploads are under the old one, and cannot be finished by anybody.
         if drawn is None or drawn.role_key != self.role_key:
             return None
         if mine is None or candidate == drawn.role_key.drawer:
             return b""
         enrolled, sealed = drawn.sealed.get(candidate, (b"", b""))
+        # Sealed to an earlier key of the same device it cannot be opened: it is sealed again.
         if enrolled == mine.public:
             return sealed
         return None if drawn.lost or drawn.role_key.drawer in self.out else b""
@@ -197,6 +207,7 @@ class Answer(Goal):
             if drawer not in self.known.enrolled:
                 return self.enrolling(drawer)
             return Sending(drawer, self.known.draw_request(self.role, self._unsealed(candidate)), wire.Drawn)
+        # Left out where it may be known: who lacks it says so, and the digest in the question binds it.
         kept = (candidate, self._question.common.list) in self.known.lists
         own = wire.AnswerOwn(self.role_key, sealed, self.rows, b"" if kept else self._question.entries)
         return Sending(candidate, self.known.request("answer", self._question.common, own), wire.Answered)
@@ -205,6 +216,7 @@ class Answer(Goal):
         if not isinstance(found, wire.Answered):
             return
         known, epoch = self.known, self._question.epoch
+        # Invariant: checked before it counts, so that a malformed reply can neither agree nor disagree.
         self._check(device, found)
         known.lists.add((device, self._question.common.list))
         if self.reached:
@@ -213,16 +225,19 @@ class Answer(Goal):
         self._given[device] = found
         known.tell(events.Replied(device, epoch, len(found.numbers)))
         agree = [name for name, one in self._given.items() if one.numbers == found.numbers]
+        # Whole replies are compared, byte for byte: holders of a role compute the very same words.
         if len(agree) < self._question.needed:
             return
         self.reached, self.numbers = True, found.numbers
         self.signatures = tuple((name, self._given[name].signature) for name in agree)
+        # With needed > z those who agree have an honest one among them, so whoever differs is wrong.
         self._exclude(set(self._given) - set(agree))
         known.store.put(self._cached, msgspec.msgpack.encode((self.numbers, self.signatures)))
 
     def _check(self, device: str, found: wire.Answered) -> None:
         question, layout = self._question, self._question.layout
         numbers = layout.vector_words
+        # A product has only the rows that were asked for; a shorter reply would be added in the wrong place.
         if question.common.e:
             numbers = layout.words * layout.rows_in(*self.rows) * layout.columns
         layout.from_bytes(found.numbers, numbers)
@@ -236,6 +251,7 @@ class Answer(Goal):
         self.known.tell(events.RepliedLate(device, self._question.epoch, len(found.numbers)))
         if found.numbers == self.numbers:
             return
+        # One against one says that somebody is wrong, and not who: the run ends instead of guessing.
         if self._question.needed > 1:
             self._exclude({device})
         else:
@@ -252,6 +268,7 @@ class Answer(Goal):
 
     @property
     def hopeless(self) -> bool:
+        # Hopeless only if even all who are left would not make enough equal replies.
         left = sum(self.may_help(name) for name in self.candidates)
         equal = Counter(one.numbers for one in self._given.values())
         return left + max(equal.values(), default=0) < self._question.needed
@@ -265,6 +282,7 @@ class Answer(Goal):
                 suspects,
             )
         left = [name for name in self.candidates if name not in self._given]
+        # Not a failure yet: with a new key of the role the same holders can answer.
         if any(self._cannot_open(name) for name in left):
             raise KeyLost(self.role)
         raise NotEnoughDevices(
@@ -317,6 +335,7 @@ class Close(Goal):
         self._common = common
 
     def wanted(self, candidate: str) -> Sending:
+        # No enrolment first: whoever has nothing of this generation has nothing to delete.
         return Sending(candidate, self.known.request("close", self._common, wire.Nothing()), wire.Closed)
 
     def take(self, device: str, found: wire.Wire) -> None:

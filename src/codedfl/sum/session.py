@@ -87,6 +87,7 @@ class Session:
     ) -> None:
         self._study, self._terms, self._store = study, study.terms, store or Store()
         self._patience, self._spare, self._row_blocks, self._tell = patience or Patience(), spare, row_blocks, tell
+        # One place knows what is known: goals read it, and only replies that open change it.
         self._known = Known(
             self._terms, identity, self._store, self._patience.lasts, wall or engine.now, random_bytes, tell
         )
@@ -120,6 +121,7 @@ class Session:
 
     def _enrolled(self, objection_to: Objection = _none) -> tuple[str, ...]:
         known = self._known
+        # Whoever was waited for in vain once delays no later sum.
         goals = [Enrol(known, name) for name in self._terms.by_name if name not in self._absent]
         self._asking.pursue(goals, self._patience.join)
         here = [name for name in self._terms.by_name if name in known.enrolled]
@@ -134,6 +136,8 @@ class Session:
     def _refuse_too_few(self, uploads: Collection[str], objection_to: Objection) -> None:
         """Where no sum may be made of these owners; holders of roles are whoever is enrolled."""
         terms = self._terms
+        # Whole groups only: a group with an absent owner is out, so an absence shows nothing of fewer rows than a
+        # group's.
         if objection := objection_to(self._counted(uploads)):
             raise NotEnoughDevices(objection, sorted(set(terms.by_name) - set(uploads)))
         owners = sum(len(terms.groups[number]) for number in terms.whole_groups(uploads))
@@ -142,6 +146,7 @@ class Session:
                 f"at least {terms.least_owners} owners in whole groups must take part, got {owners}",
                 sorted(terms.owners - set(uploads)),
             )
+        # z + 1 roles answer for every sum: with one role fewer, z helpers of the server would hold all pads.
         here = {name for name in self._known.enrolled if self._known.takes_part(name)}
         if len({terms.roles[name] for name in here & set(terms.roles)}) <= terms.colluders:
             raise NotEnoughDevices(
@@ -155,6 +160,7 @@ class Session:
 
     def _until_it_is(self, make: Callable[[], _Found]) -> _Found:
         """Make something, again where a generation was closed or a role's key is lost on the way."""
+        # Bounded: a device that loses its key for ever, or says so, must not keep the server busy for ever.
         for _ in range(_RESTARTS):
             self._known.current()
             self._refuse_contradicted()
@@ -178,6 +184,7 @@ class Session:
     def close(self) -> None:
         """End the generation: devices delete its keys, and are told who was in which sum. Absent ones by its date."""
         known = self._known
+        # Devices keep it: afterwards an owner can say in which sums its rows were.
         record = tuple(sorted((digest(ask), names) for ask, names in self._summed_in(known.scope.generation).items()))
         common = wire.CloseCommon(*known.ids, record)
         self._asking.forget()  # a device that has closed refuses what was sent to it twice: that is nobody's concern
@@ -190,6 +197,7 @@ class Session:
 
         A session that is begun again is offered it again, before the first such ask.
         """
+        # By digest: a device takes nothing under a name that does not belong to it.
         found = digest(content)
         self._known.contents[found] = content
         return found
@@ -203,6 +211,7 @@ class Session:
         self._until_it_is(lambda: self._prepared(asks, seconds))
 
     def _prepared(self, asks: Collection[bytes], seconds: float) -> None:
+        # Invariant: nothing is decided here. An upload is of use for any list that its owner is on.
         self._enrolled()
         self._draw()
         for ask in asks:
@@ -223,6 +232,7 @@ class Session:
         """The sum of a statistic's matrix times e, in whole numbers."""
         layout = self._study.layout(ask)
         e = np.ascontiguousarray(e, dtype="<i8")
+        # Before anything is sent: devices would refuse it too, and each would count it as a direction.
         layout.check_e(e)
         self._epoch += 1
         self._tell(events.EpochStarted(self._epoch))
@@ -255,6 +265,7 @@ class Session:
     # -- one sum
 
     def _summed(self, ask: bytes, layout: Layout, objection_to: Objection = _none) -> bytes:
+        # The list first: pads are taken off for exactly those whose uploads are added.
         entries = self._listed(ask, layout, objection_to)
         total = np.zeros(layout.total_words, dtype=np.uint64)
         goals = self._role_sums(ask, layout, entries)
@@ -273,11 +284,13 @@ class Session:
 
     def _listed(self, ask: bytes, layout: Layout, objection_to: Objection) -> bytes:
         """The list of owners that is summed over, whose uploads are here: once it is decided, it stays."""
+        # Also of an earlier process: a server that was killed sums over the same owners again.
         kept = self._store.get(("list", digest(ask)))
         if kept is not None:
             return kept
         self._enrolled(objection_to)
         self._draw()
+        # Role keys are drawn before uploads are made: pads are made under them.
         goals = self._uploaded(ask, layout, self._patience.upload)
         entries = {one.name: one.entry for one in goals if one.entry is not None}
         # Invariant: the list is decided once and kept before anything is asked about it. Another list for the same sum
@@ -297,6 +310,7 @@ class Session:
 
     def _uploaded(self, ask: bytes, layout: Layout, seconds: float) -> list[Upload]:
         here = [name for name in self._known.enrolled if self._known.takes_part(name)]
+        # Only of groups that can be whole: another's upload would never be in a sum.
         wanted = self._fixed(ask) or self._terms.whole_groups(here)
         goals = [
             Upload(self._known, ask, layout, name) for number in sorted(wanted) for name in self._terms.groups[number]
@@ -312,6 +326,7 @@ class Session:
         return self._terms.whole_groups(msgspec.msgpack.decode(before, type=tuple[bytes, int, tuple[str, ...]])[2])
 
     def _refuse_others_than_fixed(self, ask: bytes, names: Collection[str]) -> None:
+        # A sum that was made once is the same sum for ever: over fewer owners it would be a second one.
         fixed = {name for number in self._fixed(ask) for name in self._terms.groups[number]}
         if fixed - set(names):
             raise NotEnoughDevices(

@@ -18,7 +18,7 @@ from itertools import pairwise
 from codedfl.errors import InvalidInput
 from codedfl.sum.keys import Scope, enrolment_text, role_key_text
 from codedfl.sum.signatures import check_signature
-from codedfl.sum.wire import Enrolment, Entry, Refused, RoleKey
+from codedfl.sum.wire import Enrolment, ListEntry, Refused, RoleKey
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Terms:
         drawer = self.by_name[key.drawer].key
         check_signature("role", drawer, role_key_text(scope, role, key.public), key.signature)
 
-    def check_list(self, entries: Sequence[Entry], fixed: Collection[int] = ()) -> None:
+    def check_list(self, entries: Sequence[ListEntry], fixed: Collection[int] = ()) -> None:
         """Refuse a list that is not strictly ascending, not of whole groups, too short, or not of the ``fixed`` groups.
 
         Invariant: strictly ascending, so each owner is in it once: a doubled one would break the proof.

@@ -71,7 +71,7 @@ class Enrolment(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     signature: Signature
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class ListEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One owner of a list: its enrolment, and the nonce of the upload that is meant."""
 
     name: Name
@@ -281,17 +281,17 @@ def decode(data: bytes, kind: type[_Struct], what: str) -> _Struct:
     return found
 
 
-def encode_list(entries: tuple[Entry, ...]) -> bytes:
+def encode_list(entries: tuple[ListEntry, ...]) -> bytes:
     """A list of owners as it travels, ascending by name."""
     return _encoder.encode(entries)
 
 
-def decode_list(data: bytes) -> tuple[Entry, ...]:
+def decode_list(data: bytes) -> tuple[ListEntry, ...]:
     """See ``encode_list``; whether it may be summed over is ``Terms``' to say."""
-    if Entry not in _decoders:
-        _decoders[Entry] = msgspec.msgpack.Decoder(tuple[Entry, ...])
+    if ListEntry not in _decoders:
+        _decoders[ListEntry] = msgspec.msgpack.Decoder(tuple[ListEntry, ...])
     try:
-        found: tuple[Entry, ...] = _decoders[Entry].decode(data)
+        found: tuple[ListEntry, ...] = _decoders[ListEntry].decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise Refused("list", f"a list of owners must have its fields: {error}") from None
     return found

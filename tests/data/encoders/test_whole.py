@@ -14,7 +14,7 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.pipeline import make_pipeline
 
 from codedfl.data.encoders import Encoder, Items, encode
-from codedfl.data.features import LinearFeatures
+from codedfl.data.features.linear import LinearFeatures
 from codedfl.data.labels import Labels
 from codedfl.data.model import TrainedModel
 from codedfl.data.preprocessing import Preprocessing

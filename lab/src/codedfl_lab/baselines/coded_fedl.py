@@ -29,7 +29,7 @@ from codedfl_lab.costs.times import (
     DeviceCosts,
     EpochLoad,
     Sharing,
-    Training,
+    TrainingTimes,
     WorkShape,
     device_costs,
     epoch_load,
@@ -161,7 +161,7 @@ def deadline_load(scheme: CodedFedL, shape: WorkShape, fleet: Fleet) -> EpochLoa
 
 
 @models.register(CodedFedL)
-def models_with_parity(scheme: CodedFedL, by: Training) -> Iterator[Floats]:
+def models_with_parity(scheme: CodedFedL, by: TrainingTimes) -> Iterator[Floats]:
     """Descent on what arrives by the deadline and on the parity data."""
     totals, rng = by.totals, by.rng
     problem, fleet = totals.problem, by.at.fleet

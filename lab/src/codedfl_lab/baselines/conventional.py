@@ -22,7 +22,7 @@ from codedfl_lab.costs.times import (
     Descent,
     DeviceCosts,
     EpochLoad,
-    Training,
+    TrainingTimes,
     WorkShape,
     device_costs,
     epoch_costs,
@@ -73,7 +73,7 @@ def conventional_load(_scheme: Conventional, shape: WorkShape, fleet: Fleet) -> 
 
 
 @models.register(Conventional)
-def conventional_models(_scheme: Conventional, by: Training) -> Iterator[Floats]:
+def conventional_models(_scheme: Conventional, by: TrainingTimes) -> Iterator[Floats]:
     """Mini-batch descent; everybody is always in time, so the sums over devices suffice."""
     totals = by.totals
 

@@ -18,7 +18,7 @@ from codedfl.errors import InvalidInput
 from codedfl.typing import Floats
 from codedfl_lab.baselines.conventional import ShowsGradients, mini_batch_descent, mini_batch_load
 from codedfl_lab.code.quorum import Quorum
-from codedfl_lab.costs.times import EpochLoad, Training, WorkShape, epoch_load, models
+from codedfl_lab.costs.times import EpochLoad, TrainingTimes, WorkShape, epoch_load, models
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import epoch_arrivals
 from codedfl_lab.schemes.descriptor import Scheme
@@ -73,7 +73,7 @@ def load_without_slowest(scheme: DropSlowest, shape: WorkShape, fleet: Fleet) ->
 
 
 @models.register(DropSlowest)
-def models_without_slowest(scheme: DropSlowest, by: Training) -> Iterator[Floats]:
+def models_without_slowest(scheme: DropSlowest, by: TrainingTimes) -> Iterator[Floats]:
     """Descent on the mini-batches of those who were in time, drawn anew each epoch."""
     totals, at, rng = by.totals, by.at, by.rng
     problem, fleet = totals.problem, at.fleet

@@ -23,7 +23,7 @@ from codedfl_lab.costs.times import (
     Conditions,
     Draws,
     EpochLoad,
-    Training,
+    TrainingTimes,
     WorkShape,
     end_times,
     epoch_load,
@@ -145,7 +145,7 @@ def masked_models_key(_scheme: LightSecAgg) -> Hashable:
 
 
 @models.register(LightSecAgg)
-def masked_models(_scheme: LightSecAgg, by: Training) -> Iterator[Floats]:
+def masked_models(_scheme: LightSecAgg, by: TrainingTimes) -> Iterator[Floats]:
     """What conventional FL learns: masks cancel."""
     return conventional_models(Conventional(), by)
 

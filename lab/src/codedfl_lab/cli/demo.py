@@ -40,7 +40,7 @@ from codedfl_lab.report.rows import kinds
 from codedfl_lab.schemes.coded_padded import CodedPadded
 from codedfl_lab.schemes.descriptor import CodedScheme
 from codedfl_lab.schemes.role_keys import RoleKeys
-from codedfl_lab.training.processes import Finished, Troubles, train_in_processes
+from codedfl_lab.training.processes import FinishedProcess, Troubles, train_in_processes
 
 DEVICES, FEATURES = 10, 300
 SLOW, LATE_SECONDS, DEAD = ("device-2", "device-6"), 0.5, "device-9"
@@ -78,7 +78,7 @@ class Ran:
     """One protocol's run, and how many of its model's numbers differ from those of the centralised fit."""
 
     protocol: Protocol
-    finished: Finished
+    finished: FinishedProcess
     score: float
     differ: int
     numbers: int

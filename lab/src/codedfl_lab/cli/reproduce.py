@@ -21,7 +21,7 @@ from codedfl.typing import Progress
 from codedfl_lab import datasets
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.paper import EXPERIMENTS
-from codedfl_lab.comparing.results import Claim, Goal, Results, Took
+from codedfl_lab.comparing.results import Claim, Results, ScoreGoal, Took
 from codedfl_lab.report.arithmetic_page import arithmetic_headline, arithmetic_table, write_arithmetic_report
 from codedfl_lab.report.beyond_page import GOALS, PEER_HEADS, goal_words, peer_lines, price_words, scaling_lines
 from codedfl_lab.report.files import write_beyond_report, write_report
@@ -34,10 +34,10 @@ from codedfl_lab.report.tables import comparison_table
 from codedfl_lab.reproduce.arithmetic import SMALL, ArithmeticResults, reproduce_arithmetic
 from codedfl_lab.reproduce.beyond import reproduce_beyond
 from codedfl_lab.reproduce.frozen_data import frozen_on
-from codedfl_lab.reproduce.frozen_results import FrozenResults, Sizes
+from codedfl_lab.reproduce.frozen_results import FrozenResults, FrozenSizes
 from codedfl_lab.reproduce.noise import FEATURES, NoiseResults, reproduce_noise
 from codedfl_lab.reproduce.reproduce import reproduce
-from codedfl_lab.reproduce.scope import Scope
+from codedfl_lab.reproduce.scope import ClaimScope
 
 Found = Results | ArithmeticResults | NoiseResults | FrozenResults
 
@@ -126,7 +126,7 @@ def reproduce_paper(
         )
     make_folder("--out", out if name == ALL else out / name)
     usual = NOISE_SEEDS if name == NOISE else SEEDS
-    scope = Scope(
+    scope = ClaimScope(
         seeds=range(seeds or (QUICK_SEEDS if quick else usual)),
         draws=draws or DRAWS,
         n_features=QUICK_FEATURES if quick else paper.FEATURES,
@@ -134,7 +134,7 @@ def reproduce_paper(
         data_dir=data_dir,
         command=context.obj,
     )
-    sizes = None if quick else Sizes(seeds=len(scope.seeds), gradient_seeds=gradient_seeds, draws=scope.draws)
+    sizes = None if quick else FrozenSizes(seeds=len(scope.seeds), gradient_seeds=gradient_seeds, draws=scope.draws)
     finished: list[Found] = []
     for one in list(EXPERIMENTS) if name == ALL else [name]:
         try:
@@ -170,7 +170,7 @@ def reproduce_paper(
     screen.write_json({"command": "lab reproduce", "experiments": [each.to_json() for each in finished]})
 
 
-def _study(screen: Screen, name: str, scope: Scope, quick: bool, say: Progress) -> Found:
+def _study(screen: Screen, name: str, scope: ClaimScope, quick: bool, say: Progress) -> Found:
     """Fetch the data of a study and run it. Without MNIST the study of arithmetic takes the embedded digits."""
     if name == ARITHMETIC:
         sizes = SMALL if quick else None
@@ -225,7 +225,7 @@ def _show(screen: Screen, results: Found, folder: Path) -> None:
     screen.say()
 
 
-def _show_goals(screen: Screen, goals: Sequence[Goal]) -> None:
+def _show_goals(screen: Screen, goals: Sequence[ScoreGoal]) -> None:
     """What the study set out to reach, what it reached, and how far that rests on what cryptography costs."""
 
     # Two figures stand one below the other, so that all fit 80 characters.

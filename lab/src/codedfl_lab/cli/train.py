@@ -18,7 +18,7 @@ from codedfl.report.run_page import write_run_page
 from codedfl.version import __version__
 from codedfl_lab.cli import inputs, options
 from codedfl_lab.cli.inputs import Inputs
-from codedfl_lab.cli.training import Training
+from codedfl_lab.cli.training import TrainingRun
 from codedfl_lab.cli.training_choice import TrainingOptions
 from codedfl_lab.planning.planner import draws_features
 from codedfl_lab.training.noise import noise_of_run
@@ -67,7 +67,7 @@ def train(
     n_devices = problem.n_devices
     noise, level = noise_of_run(scheme, problem.recipe, problem.bounds, n_devices, budget, training.precision)
     solver = training.make_solver(scheme, chosen.regularisation, level)
-    run = Training(screen, problem, scheme, solver, training, chosen.fleet, noise)
+    run = TrainingRun(screen, problem, scheme, solver, training, chosen.fleet, noise)
     run.introduce(chosen.regularisation)
     stopped: KeyboardInterrupt | CodedFLError | None = None
     try:

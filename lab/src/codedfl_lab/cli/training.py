@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from codedfl.cli.screen import Screen, score_name
-from codedfl.data.features import RandomFourierFeatures, WaveletScattering
+from codedfl.data.features.rbf import RandomFourierFeatures
+from codedfl.data.features.scattering import WaveletScattering
 from codedfl.data.model import TrainedModel
 from codedfl.data.problem import Problem
 from codedfl.exact.row_noise import RowNoise
@@ -42,7 +43,7 @@ TRACE_FILE = "trace.csv"
 
 
 @dataclass
-class Training:
+class TrainingRun:
     """One run and what it has finished so far; the lists grow together, one entry per epoch."""
 
     screen: Screen

@@ -75,7 +75,7 @@ class Projection:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AnswerVerdict:
     """What the answers say about each other.
 
     ``liars`` are the devices whose answers are wrong. ``agreed`` is False when some answers are wrong and nobody can
@@ -91,7 +91,7 @@ class Verdict:
         return not self.undecided
 
 
-def judge(code: AnswerCode, projected: Mapping[int, Mapping[int, Scalars]]) -> Verdict:
+def judge(code: AnswerCode, projected: Mapping[int, Mapping[int, Scalars]]) -> AnswerVerdict:
     """What the projected answers, by device and block of rows, say about each other.
 
     Every group, and every cell, is a codeword of its own; block 0 is the only one where no rows are dealt out.
@@ -105,7 +105,7 @@ def judge(code: AnswerCode, projected: Mapping[int, Mapping[int, Scalars]]) -> V
             undecided += [members[index] for index in here]
         else:
             liars += [members[index] for index in found]
-    return Verdict(tuple(sorted(liars)), tuple(sorted(undecided)))
+    return AnswerVerdict(tuple(sorted(liars)), tuple(sorted(undecided)))
 
 
 def locate(code: GradientCode | Replication, projected: Mapping[int, Scalars]) -> list[int] | None:

@@ -105,9 +105,9 @@ class CodedDevice(Device):
 
     def _plain(self, keys: GenerationKeys, common: Common, own: Wire) -> bytes:
         match common, own:
-            case wire.AnswerCommon(), wire.AnswerOwn():
+            case wire.CodedAnswerCommon(), wire.CodedAnswerOwn():
                 return self._answered_epoch(keys, common, own)
-            case wire.ListCommon(), wire.PutOwn():
+            case wire.ListCommon(), wire.CodedPutOwn():
                 self._put(keys, common, own)
                 return wire.encode(wire.Put(own.owner))
             case wire.ShareCommon(), wire.ShareOwn():
@@ -157,7 +157,7 @@ class CodedDevice(Device):
         for i in {*study.receivers(self._place), *study.senders(self._place)}:
             self._terms.check_enrolment(scope, members[i], self._now())
 
-    def _put(self, keys: GenerationKeys, common: wire.ListCommon, own: wire.PutOwn) -> None:
+    def _put(self, keys: GenerationKeys, common: wire.ListCommon, own: wire.CodedPutOwn) -> None:
         found = self._sum(keys, common, own.list)
         code = self._study.code
         if own.owner not in code.row_support(self._place):
@@ -248,7 +248,7 @@ class CodedDevice(Device):
 
     # -- phase 2 (paper IV-C)
 
-    def _answered_epoch(self, keys: GenerationKeys, common: wire.AnswerCommon, own: wire.AnswerOwn) -> bytes:
+    def _answered_epoch(self, keys: GenerationKeys, common: wire.CodedAnswerCommon, own: wire.CodedAnswerOwn) -> bytes:
         study, ring = self._study, self._study.ring
         found = self._sum(keys, common, own.list)
         if own.list is not None:
@@ -262,9 +262,9 @@ class CodedDevice(Device):
             label = f"mask|{digest(wire.encode(common)).hex()}"
             mask = combined_mask(ring, study.code, self._place, seeds, label, numbers.shape[1])
             numbers = ring.add(numbers, mask)
-        return wire.encode(wire.Answered(ring.pack(numbers)))
+        return wire.encode(wire.CodedAnswered(ring.pack(numbers)))
 
-    def _complete(self, common: wire.AnswerCommon, listed: wire.List | None, found: _Sum) -> None:
+    def _complete(self, common: wire.CodedAnswerCommon, listed: wire.List | None, found: _Sum) -> None:
         """Add what can be added; who is missing then is named."""
         study = self._study
         if any(i not in found.opened for i in study.senders(self._place)) and listed is None:
@@ -278,7 +278,7 @@ class CodedDevice(Device):
         if missing:
             raise Missing(",".join(map(str, sorted(missing))), "what others have shared must be put here first")
 
-    def _times(self, common: wire.AnswerCommon, found: _Sum) -> Planes:
+    def _times(self, common: wire.CodedAnswerCommon, found: _Sum) -> Planes:
         sizes, ring = self._study.sizes, self._study.ring
         if not sizes.size or len(common.e) != 8 * sizes.size * sizes.columns:
             raise Refused("request", "e must have the study's shape, and a matrix to be multiplied with")

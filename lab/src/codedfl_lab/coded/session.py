@@ -261,7 +261,7 @@ class _Coded(Goal):
         self._session, self._ask, self._count, self._list = session, ask, count, listed
         members, whole = digest(wire.encode(listed.members)), digest(wire.encode(listed))
         self._puts = wire.ListCommon(*ids, ask, members, whole)
-        self._common = wire.AnswerCommon(*ids, ask, members, whole, e)
+        self._common = wire.CodedAnswerCommon(*ids, ask, members, whole, e)
         self._times: dict[str, int] = {}  # how often each said that something was missing
         self.answers: dict[int, Planes] = {}
         self._project = Projection(session.study.ring, self.known.random_bytes(KEY_BYTES), count)
@@ -273,16 +273,16 @@ class _Coded(Goal):
             return None
         if lacking := self._lacking(candidate, place):
             envelope, body = self._envelope(lacking[0], place), session.body(self._ask, study.names[lacking[0]])
-            own = wire.PutOwn(self._list, lacking[0], envelope, body)
+            own = wire.CodedPutOwn(self._list, lacking[0], envelope, body)
             return Sending(candidate, known.request("put", self._puts, own), wire.Put)
         informed = candidate in session.answered
         senders = [] if informed else [i for i in study.senders(place) if i != place]
-        answer = wire.AnswerOwn(
+        answer = wire.CodedAnswerOwn(
             None if informed else self._list,
             {i: self._envelope(i, place) for i in senders},
             self._times.get(candidate, 0),
         )
-        return Sending(candidate, known.request("answer", self._common, answer), wire.Answered)
+        return Sending(candidate, known.request("answer", self._common, answer), wire.CodedAnswered)
 
     def _lacking(self, name: str, place: int) -> list[int]:
         """Whose data a device is not known to have."""
@@ -308,7 +308,7 @@ class _Coded(Goal):
         session, study = self._session, self._session.study
         if isinstance(found, wire.Put):
             session.placed.setdefault(device, set()).add(found.owner)
-        elif isinstance(found, wire.Answered):
+        elif isinstance(found, wire.CodedAnswered):
             session.answered.add(device)
             if self.reached:
                 self.known.tell(events.RepliedLate(device, session.epoch, len(found.numbers)))

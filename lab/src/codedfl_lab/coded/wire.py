@@ -59,7 +59,7 @@ class List(Wire, frozen=True):
     shares: tuple[Shares, ...]
 
 
-class PutOwn(Wire, frozen=True):
+class CodedPutOwn(Wire, frozen=True):
     """``owner``: place in the code."""
 
     list: List
@@ -68,13 +68,13 @@ class PutOwn(Wire, frozen=True):
     body: bytes
 
 
-class AnswerCommon(ListCommon, frozen=True):
+class CodedAnswerCommon(ListCommon, frozen=True):
     """``e``: int64, row by row; empty asks for the vector."""
 
     e: bytes
 
 
-class AnswerOwn(Wire, frozen=True):
+class CodedAnswerOwn(Wire, frozen=True):
     """``envelopes``: by place in the code of who sealed them. ``list``: None if it was sent before.
 
     ``again``: how often the receiver has said that something was missing, so that it is asked by another request.
@@ -99,7 +99,7 @@ class Put(Wire, frozen=True):
     owner: Place
 
 
-class Answered(Wire, frozen=True):
+class CodedAnswered(Wire, frozen=True):
     """On the ring."""
 
     numbers: bytes
@@ -116,9 +116,19 @@ KINDS: wire.Kinds = {
     "enrol": wire.KINDS["enrol"],
     "close": wire.KINDS["close"],
     "share": (ShareCommon, ShareOwn),
-    "put": (ListCommon, PutOwn),
-    "answer": (AnswerCommon, AnswerOwn),
+    "put": (ListCommon, CodedPutOwn),
+    "answer": (CodedAnswerCommon, CodedAnswerOwn),
 }
 
-__all__ = ["KINDS", "AnswerCommon", "AnswerOwn", "Answered", "List", "ListCommon", "Put", "PutOwn", "Secrets"]
+__all__ = [
+    "KINDS",
+    "CodedAnswerCommon",
+    "CodedAnswerOwn",
+    "CodedAnswered",
+    "CodedPutOwn",
+    "List",
+    "ListCommon",
+    "Put",
+    "Secrets",
+]
 __all__ += ["ShareCommon", "ShareOwn", "Shared", "Shares", "decode", "encode"]

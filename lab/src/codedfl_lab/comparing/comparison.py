@@ -27,10 +27,20 @@ from codedfl.typing import Floats, Progress
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.comparing.paired import times_faster
 from codedfl_lab.comparing.parallel import Job
-from codedfl_lab.comparing.results import Exposure, Gain, SchemeResult, Speedups, Times, Took, TraceRow, finite, summary
+from codedfl_lab.comparing.results import (
+    ExposureResult,
+    Gain,
+    SchemeResult,
+    Speedups,
+    Times,
+    Took,
+    TraceRow,
+    finite,
+    summary,
+)
 from codedfl_lab.comparing.simulator import Trajectory, trajectory
 from codedfl_lab.costs.central import CentralTotals
-from codedfl_lab.costs.times import Conditions, Descent, Draws, Training, WorkShape, epoch_end_times, models_key
+from codedfl_lab.costs.times import Conditions, Descent, Draws, TrainingTimes, WorkShape, epoch_end_times, models_key
 from codedfl_lab.costs.times import models as models_of
 from codedfl_lab.fleet.latency import SharingConvention
 from codedfl_lab.schemes.descriptor import Scheme
@@ -99,7 +109,7 @@ class Entry:
             step = self.step if self.step in STEPS and solver_kind(self.solver).takes_step else None
             solver = make_solver(self.solver, epochs=epochs, regularisation=regularisation, step=step)
         descent = Descent(STEPS.get(self.step), regularisation)
-        return models_of(self.scheme, Training(totals, solver, descent, at, rng))
+        return models_of(self.scheme, TrainingTimes(totals, solver, descent, at, rng))
 
 
 @dataclass(frozen=True)
@@ -395,13 +405,13 @@ class _Drawn:
 
 
 @functools.lru_cache(maxsize=256)
-def _exposure(scheme: Scheme, n_devices: int) -> Exposure:
+def _exposure(scheme: Scheme, n_devices: int) -> ExposureResult:
     """What the scheme says of itself; nothing where it does not fit the fleet."""
     try:
         found = scheme.exposure(n_devices)
     except CANNOT_RUN:
-        return Exposure()
-    return Exposure(found.server_alone, found.one_colluder, found.two_colluders)
+        return ExposureResult()
+    return ExposureResult(found.server_alone, found.one_colluder, found.two_colluders)
 
 
 def _times(own: Floats) -> Times:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from codedfl.data.features.random_fourier import PAPER_GAMMA, PAPER_KERNEL_WIDTH
+from codedfl.data.features.rbf import PAPER_GAMMA, PAPER_KERNEL_WIDTH
 from codedfl.data.problem import PAPER_FEATURES, PAPER_REGULARISATION
 
 FLEET = "paper"

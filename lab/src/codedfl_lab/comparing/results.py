@@ -99,7 +99,7 @@ class Gain:
 
 
 @dataclass(frozen=True)
-class Exposure:
+class ExposureResult:
     """How many devices' own sums become known; colluders' own are not counted. None where nobody worked it out.
 
     server: to the server alone.
@@ -162,7 +162,7 @@ class SchemeResult:
     sharing_s: float | None = None
     epoch_s_mean: float | None = None
     final_accuracy: Summary = Summary()
-    exposure: Exposure = Exposure()
+    exposure: ExposureResult = ExposureResult()
     gram_directions: int | None = None
     reason: str | None = None
     diverged: bool = False
@@ -263,7 +263,7 @@ class AtPrice:
 
 
 @dataclass(frozen=True)
-class Goal:
+class ScoreGoal:
     """How many times faster a scheme is than a rival, and is to be in the median over seeds.
 
     dataset: the name of the data.
@@ -439,7 +439,7 @@ class Results(Written):
     shuffled: tuple[SchemeResult, ...] = ()
     sensitivity: tuple[Sensitivity, ...] = ()
     claims: tuple[Claim, ...] = ()
-    goals: tuple[Goal, ...] = ()
+    goals: tuple[ScoreGoal, ...] = ()
     scaling: tuple[AtSize, ...] = ()
     peers: tuple[AtSize, ...] = ()
     notes: tuple[str, ...] = ()

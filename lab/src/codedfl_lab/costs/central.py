@@ -104,7 +104,7 @@ class CentralTotals:
         upper = np.triu_indices(d)
         solver.take_gram(format_.planes_of_gram(np.ascontiguousarray(on.gram[:, upper[0], upper[1]])))
         zero = np.zeros((d, c))
-        solver.start(zero, format_.planes_of_constant(on.constant, zero), self.problem.n_samples)
+        solver.start(zero, format_.planes_of_constant(on.constant), self.problem.n_samples)
         assert solver.model is not None
         return solver.model
 
@@ -117,7 +117,7 @@ class CentralTotals:
         on = self.narrow if narrow else self.wide
         format_, ring = on.fixed_point, on.fixed_point.ring
         zero = np.zeros((d, c))
-        solver.start(zero, format_.planes_of_constant(on.constant, zero), self.problem.n_samples)
+        solver.start(zero, format_.planes_of_constant(on.constant), self.problem.n_samples)
         while True:
             assert solver.model is not None
             yield solver.model

@@ -260,7 +260,7 @@ def models_key(scheme: Scheme) -> Hashable:
 
 
 @dataclass(frozen=True, eq=False)
-class Training:
+class TrainingTimes:
     """What the models of a scheme are made from.
 
     ``solver`` is for exact schemes, whose models are the centralised ones; the others descend by ``descent``. ``rng``
@@ -275,7 +275,7 @@ class Training:
 
 
 @singledispatch
-def models(scheme: Scheme, by: Training) -> Iterator[Floats]:
+def models(scheme: Scheme, by: TrainingTimes) -> Iterator[Floats]:
     """Theta after each epoch, without end (the caller stops) or until the solver has finished."""
     if scheme.reveals_gram:
         return iter([by.totals.ridge(by.descent.regularisation, narrow=is_narrow(scheme))])

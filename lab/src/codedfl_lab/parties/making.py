@@ -21,7 +21,7 @@ from codedfl.typing import RandomBytes
 
 
 @dataclass(frozen=True)
-class Roster:
+class TrainingRoster:
     """Long-term keys: the server's, and the devices' in the order of the run."""
 
     server: bytes

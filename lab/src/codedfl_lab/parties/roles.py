@@ -16,7 +16,7 @@ from codedfl.sum.layout import Layout, Words
 from codedfl.sum.session import Session
 from codedfl.sum.terms import Participant, Terms
 from codedfl.sum.wire import Refused
-from codedfl_lab.parties.making import Parties, Roster, Rows
+from codedfl_lab.parties.making import Parties, Rows, TrainingRoster
 from codedfl_lab.parties.statistic import ASK, Numbers, RowsStatistic
 
 
@@ -61,7 +61,7 @@ class RoleParties(Parties):
 
     @classmethod
     def of(
-        cls, statistic: RowsStatistic, roster: Roster, colluders: int, holders: int, spare: int, blocks: int
+        cls, statistic: RowsStatistic, roster: TrainingRoster, colluders: int, holders: int, spare: int, blocks: int
     ) -> RoleParties:
         """Roles are dealt in the order of names: let that be the order of the roster."""
         if list(roster.keys) != sorted(roster.keys, key=str.encode):

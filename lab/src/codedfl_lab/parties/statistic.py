@@ -42,7 +42,7 @@ class Numbers(NamedTuple):
     triangle: Floats
 
 
-class Totals(NamedTuple):
+class TrainingTotals(NamedTuple):
     """G^(1), m, and X'X (its triangle) where the server is to learn it."""
 
     constant: Floats
@@ -142,16 +142,16 @@ class RowsStatistic:
             return Numbers(np.concatenate([vector, gram]), np.empty(0))
         return Numbers(vector, gram)
 
-    def read(self, vector: Sequence[int]) -> Totals:
+    def read(self, vector: Sequence[int]) -> TrainingTotals:
         """The summed vector in reals; refused outside the proven bounds."""
         scales, c = self.scales, self.n_outputs
         shape, wholes = (scales.n_features, c), np.array(vector, dtype=object)
         split = shape[0] * c
-        constant = scales.constant_to_reals(wholes[:split].reshape(shape), np.zeros(shape))
+        constant = scales.constant_to_reals(wholes[:split].reshape(shape))
         samples = scales.bounds.samples  # with noise the public bound stands for m: it is a scale and no more
         if self.counts_rows:
             samples = int(vector[split])
         if not 1 <= samples <= scales.bounds.samples:
             raise RangeExceeded(f"the summed rows must be between 1 and {scales.bounds.samples}, got {samples}")
         gram = wholes[split + self.counts_rows :]
-        return Totals(constant, samples, scales.gram_to_reals(gram) if self.reveals_gram else None)
+        return TrainingTotals(constant, samples, scales.gram_to_reals(gram) if self.reveals_gram else None)

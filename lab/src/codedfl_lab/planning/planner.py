@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from codedfl.data.features import PrincipalFourierFeatures, RandomFourierFeatures
+from codedfl.data.features.pca_rbf import PrincipalFourierFeatures
+from codedfl.data.features.rbf import RandomFourierFeatures
 from codedfl.data.problem import PAPER_REGULARISATION, Problem
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget

@@ -48,13 +48,11 @@ class FixedPoint(Scales):
         n_devices: int,
         group_sizes: tuple[int, ...] = (),
         precision: int | None = None,
-        initial_norm: float = 0.0,
         noise: RowNoise | None = None,
         n_outputs: int = 1,
     ) -> Self:
         """Choose primes and fraction bits.
 
-        ``initial_norm`` is the largest column 1-norm of Theta^(1); the ring must hold G^(1) = X'X Theta^(1) - X'Y.
         ``precision`` is the least number of fraction bits that X'X e must have for an update of natural size (see
         ``natural_bits``). None takes what two primes give; more bits than that take the third prime.
         ``noise`` is what the devices have agreed to add to X'X and to X'Y, which has ``n_outputs`` columns.
@@ -66,11 +64,11 @@ class FixedPoint(Scales):
                 break
         else:
             raise InvalidInput(f"precision must be at most {available} fraction bits for these bounds, got {precision}")
-        plain = cls.of(ring, bounds, n_features, n_devices, initial_norm)
+        plain = cls.of(ring, bounds, n_features, n_devices)
         return plain if noise is None else plain.with_noise(noise, n_outputs)
 
     @classmethod
-    def of(cls, ring: Ring, bounds: Bounds, n_features: int, n_devices: int, initial_norm: float = 0.0) -> Self:
+    def of(cls, ring: Ring, bounds: Bounds, n_features: int, n_devices: int) -> Self:
         """The scales on a ring that was chosen already; ``derive`` has the arguments.
 
         >>> from codedfl_lab.primes.ring import NARROW
@@ -78,7 +76,7 @@ class FixedPoint(Scales):
         >>> FixedPoint.of(NARROW, mnist, n_features=2000, n_devices=25)
         <FixedPoint 2 primes, 24-bit grid, X'X 6 and G1 17 fraction bits>
         """
-        found = cls.on(ring.modulus, bounds, n_features, n_devices, initial_norm)
+        found = cls.on(ring.modulus, bounds, n_features, n_devices)
         return cls(**{**found.__dict__, "primes": ring.primes})
 
     def __repr__(self) -> str:
@@ -103,6 +101,6 @@ class FixedPoint(Scales):
         """``gram_to_reals`` of residues."""
         return self.gram_to_reals(self.ring.to_integers(triangle))
 
-    def planes_of_constant(self, planes: Planes, initial_integers: Floats) -> Floats:
+    def planes_of_constant(self, planes: Planes) -> Floats:
         """``constant_to_reals`` of residues."""
-        return self.constant_to_reals(self.ring.to_integers(planes), initial_integers)
+        return self.constant_to_reals(self.ring.to_integers(planes))

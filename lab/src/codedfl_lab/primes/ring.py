@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.typing import Wholes
 from codedfl_lab.primes import kernels
 from codedfl_lab.primes.planes import Planes
 
@@ -99,14 +98,6 @@ class Ring:
         planes = self.zeros(*floats.shape)
         for plane, prime in zip(planes, self.primes, strict=True):
             kernels.reduce(floats.reshape(-1), prime, plane.reshape(-1))
-        return planes
-
-    def from_wholes(self, values: Wholes) -> Planes:
-        """Residues of whole numbers of any size: of 64 bits, or Python's own."""
-        residues = [(values % prime).astype(np.float64) for prime in self.primes]
-        planes = self.zeros(*values.shape)
-        for plane, residue, prime in zip(planes, residues, self.primes, strict=True):
-            kernels.reduce(residue.reshape(-1), prime, plane.reshape(-1))
         return planes
 
     def to_integers(self, planes: Planes) -> NDArray[Any]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from codedfl.report.canvas import Pictures
 from codedfl.report.text import count, number, seconds
 from codedfl_lab.comparing.names import full_name, method_name
-from codedfl_lab.comparing.results import AtPrice, AtSize, Goal, Price, Results, SchemeResult
+from codedfl_lab.comparing.results import AtPrice, AtSize, Price, Results, SchemeResult, ScoreGoal
 from codedfl_lab.report import page as web
 from codedfl_lab.report.curves import curves_figure
 from codedfl_lab.report.fastest import who_is_fastest
@@ -68,12 +68,12 @@ def beyond_headlines(results: Results) -> list[str]:
     return found
 
 
-def _goals_section(goals: Sequence[Goal]) -> str:
+def _goals_section(goals: Sequence[ScoreGoal]) -> str:
     """A row per goal, a column per price."""
     found: web.Matrix = {}
     for one in goals:
         fleet, *names = goal_words(one)
-        wrapped = (web.Cell(name, "prose") for name in names)
+        wrapped = (web.PageCell(name, "prose") for name in names)
         found[fleet, *wrapped, NOTHING if one.goal is None else f"{one.goal:g}"] = {
             ("", "time"): seconds(one.time_s),
             ("", "verdict"): web.GOAL_VERDICTS[one.verdict],
@@ -83,7 +83,7 @@ def _goals_section(goals: Sequence[Goal]) -> str:
     return web.section("Goals", web.paragraph(GOALS), web.matrix(heads, found, text_columns=range(3), dense=True))
 
 
-def goal_words(claim: Goal) -> tuple[str, str, str]:
+def goal_words(claim: ScoreGoal) -> tuple[str, str, str]:
     """The data and the fleet, the scheme, and whom it is compared with."""
     on, rivals = (f" on {one}" * (claim.features != "rbf") for one in (claim.features, claim.rival_features))
     scheme = full_name(claim) if claim.label else method_name(claim.scheme, claim.solver)

@@ -228,7 +228,7 @@ def _claims_section(claims: Sequence[Claim]) -> str:
     by_column: dict[tuple[str, str], list[Claim]] = {}
     for claim in timed:
         column = f"pads and sealing {'charged' if claim.charged else 'free'}", claim.sharing or ""
-        first = web.Cell(claim.statement, "prose"), claim.dataset, target_of(claim)
+        first = web.PageCell(claim.statement, "prose"), claim.dataset, target_of(claim)
         by_claim.setdefault(first, {})[column] = web.VERDICTS[claim.verdict]
         by_column.setdefault(column, []).append(claim)
     heads = ("claim", "data set", "target")

@@ -20,26 +20,26 @@ from codedfl_lab.report.rows import NOTHING, percent
 
 
 @dataclass(frozen=True)
-class Cell:
+class PageCell:
     """A piece of a row; ``kind`` is its class in the style sheet."""
 
     text: str
     kind: str = ""
 
 
-Line = tuple[Sequence[str | Cell], str]  # a row's cells and its class
+Line = tuple[Sequence[str | PageCell], str]  # a row's cells and its class
 
-VERDICTS: dict[Verdict, Cell] = {
-    "holds": Cell("✓ holds", "text holds"),
-    "fails": Cell("✗ fails", "text fails"),
-    "tie": Cell("= tie", "text open"),
-    "not judged": Cell("– not judged", "text open"),
+VERDICTS: dict[Verdict, PageCell] = {
+    "holds": PageCell("✓ holds", "text holds"),
+    "fails": PageCell("✗ fails", "text fails"),
+    "tie": PageCell("= tie", "text open"),
+    "not judged": PageCell("– not judged", "text open"),
 }
-GOAL_VERDICTS: dict[GoalVerdict, Cell] = {
-    "met": Cell("✓ met", "text holds"),
-    "met, interval reaches below": Cell("✓ met, interval reaches below", "text holds prose"),
-    "missed": Cell("✗ missed", "text fails"),
-    "no goal": Cell(NOTHING, "text"),
+GOAL_VERDICTS: dict[GoalVerdict, PageCell] = {
+    "met": PageCell("✓ met", "text holds"),
+    "met, interval reaches below": PageCell("✓ met, interval reaches below", "text holds prose"),
+    "missed": PageCell("✗ missed", "text fails"),
+    "no goal": PageCell(NOTHING, "text"),
 }
 
 
@@ -140,10 +140,10 @@ def table(
         column += width
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
     head = f"<tr>{above}</tr>" if above else ""
-    head += "<tr>" + "".join(_tag("th", Cell(text), side, "col") for side, text in zip(sides, heads, strict=True))
+    head += "<tr>" + "".join(_tag("th", PageCell(text), side, "col") for side, text in zip(sides, heads, strict=True))
     body = ""
     for cells, kind in rows:
-        found = [cell if isinstance(cell, Cell) else Cell(cell) for cell in cells]
+        found = [cell if isinstance(cell, PageCell) else PageCell(cell) for cell in cells]
         rest = "".join(_tag("td", cell, side) for side, cell in zip(sides[1:], found[1:], strict=True))
         body += f'<tr class="{kind}">{_tag("th", found[0], sides[0], "row")}{rest}</tr>\n'
     kind = ' class="dense"' if dense else ""
@@ -151,8 +151,8 @@ def table(
     return f"{_scroll(caption or 'table')}<table{kind}>{content}</table></div>"
 
 
-First = tuple[str | Cell, ...]
-Matrix = dict[First, dict[tuple[str, str], str | Cell]]
+First = tuple[str | PageCell, ...]
+Matrix = dict[First, dict[tuple[str, str], str | PageCell]]
 """Rows by what their first cells say; in each, cells by a heading that spans columns ("" for none) and a head."""
 
 
@@ -176,7 +176,7 @@ def matrix(
     return table(names, rows, caption, text_columns=text_columns, over=spans, dense=dense)
 
 
-def _tag(name: str, cell: Cell, side: str, scope: str = "") -> str:
+def _tag(name: str, cell: PageCell, side: str, scope: str = "") -> str:
     kind = f"{side} {cell.kind}".strip()
     attributes = (f' scope="{scope}"' if scope else "") + (f' class="{kind}"' if kind else "")
     return f"<{name}{attributes}>{escape(cell.text)}</{name}>"
@@ -190,7 +190,7 @@ def target_of(claim: Claim) -> str:
 def claims_table(claims: Sequence[Claim]) -> str:
     """Each claim with its verdict and what it rests on."""
     rows: list[Line] = [
-        ([Cell(one.statement, "prose"), one.dataset, target_of(one), VERDICTS[one.verdict], one.evidence], "")
+        ([PageCell(one.statement, "prose"), one.dataset, target_of(one), VERDICTS[one.verdict], one.evidence], "")
         for one in claims
     ]
     return table(("claim", "data set", "target", "verdict", "evidence"), rows, text_columns=range(5))

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from codedfl.data.features.principal import PrincipalFourierFeatures, low_frequencies
-from codedfl.data.features.random_fourier import RandomFourierFeatures
+from codedfl.data.features.pca_rbf import PrincipalFourierFeatures, low_frequencies
+from codedfl.data.features.rbf import RandomFourierFeatures
 from codedfl.data.problem import Problem, make_problem
 from codedfl.solve.registry import BLOCK_KRYLOV
 from codedfl.typing import Progress
@@ -27,11 +27,11 @@ from codedfl_lab.comparing.results import (
     AtPrice,
     AtSize,
     Claim,
-    Goal,
     GoalVerdict,
     Price,
     Results,
     SchemeResult,
+    ScoreGoal,
     Took,
     TraceRow,
     finite,
@@ -40,7 +40,7 @@ from codedfl_lab.comparing.timed_scheme import gram_directions
 from codedfl_lab.costs.times import WorkShape
 from codedfl_lab.fleet.fleet import RATED_BITS
 from codedfl_lab.reproduce.reproduce import as_the_paper
-from codedfl_lab.reproduce.scope import Scope, software_versions, with_price
+from codedfl_lab.reproduce.scope import ClaimScope, software_versions, with_price
 from codedfl_lab.reproduce.sizes import CHUNK_BITS, at_size, peers_at_sizes, speedups_against_devices
 from codedfl_lab.schemes.coded_keys import CodedKeys, OneShot
 from codedfl_lab.schemes.coded_padded import CodedPadded
@@ -70,9 +70,9 @@ class Course(NamedTuple):
     features: str = RandomFourierFeatures.name
 
 
-def _aims() -> list[Goal]:
+def _aims() -> list[ScoreGoal]:
     names = RoleKeys.name, BLOCK_KRYLOV, Conventional.name, "gd"
-    ours = Goal("mnist", *names)
+    ours = ScoreGoal("mnist", *names)
     fair = replace(ours, rival=ConventionalFullBatch.name, rival_solver=BLOCK_KRYLOV, z=1)
     fashion = "fashion-mnist"
     return [
@@ -139,7 +139,7 @@ def racers(course: Course, fleet_size: int) -> list[Entry]:
     return found
 
 
-def reproduce_beyond(scope: Scope, progress: Progress | None = None) -> Results:
+def reproduce_beyond(scope: ClaimScope, progress: Progress | None = None) -> Results:
     """Run the study."""
     began = time.perf_counter()
     size = scope.fleet.n_devices
@@ -199,7 +199,7 @@ def reproduce_beyond(scope: Scope, progress: Progress | None = None) -> Results:
 
 def _trained(
     problem: Callable[[int], Problem],
-    scope: Scope,
+    scope: ClaimScope,
     entries: Sequence[Entry],
     settings: Settings,
     progress: Progress | None,
@@ -216,7 +216,7 @@ def _part(progress: Progress | None, index: int, count: int) -> Progress | None:
     return lambda what, fraction: progress(what, (index + fraction) / count)
 
 
-def _low_frequencies(scope: Scope) -> Callable[[int], Problem]:
+def _low_frequencies(scope: ClaimScope) -> Callable[[int], Problem]:
     """MNIST on random features of the low frequencies of its pictures, by the seed of these features."""
     experiment = EXPERIMENTS["mnist"]
     data, basis = scope.data(experiment), low_frequencies(28)
@@ -268,7 +268,7 @@ def _method(row: SchemeResult) -> Method:
     return row.scheme, row.solver, row.z
 
 
-def judge(aim: Goal, timed: Mapping[Course, Timed]) -> Goal:
+def judge(aim: ScoreGoal, timed: Mapping[Course, Timed]) -> ScoreGoal:
     """With a figure at every price; the verdict is that of the headline's median and interval."""
     ours = timed[Course(aim.dataset, aim.devices, aim.features)][aim.scheme, aim.solver, aim.z]
     theirs = timed[Course(aim.dataset, aim.devices, aim.rival_features)][aim.rival, aim.rival_solver, None]

@@ -21,10 +21,10 @@ from codedfl_lab.baselines.gradient_heads import GradientHead
 from codedfl_lab.comparing import paper
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import Bulk, FleetLatency, RoundTrip, epoch_arrivals, pad_macs, upload_times
-from codedfl_lab.reproduce.frozen_results import AtEqual, FrozenResults, FrozenRow, Lead, Sizes
+from codedfl_lab.reproduce.frozen_results import AtEqual, FrozenResults, FrozenRow, FrozenSizes, Lead
 from codedfl_lab.reproduce.frozen_rivals import Standardised, curves, parts_of, tuned
 from codedfl_lab.reproduce.frozen_rows import SPLITS, Embedded
-from codedfl_lab.reproduce.frozen_sums import CLEAR, Closed, closed_forms, pooled, same_sum
+from codedfl_lab.reproduce.frozen_sums import CLEAR, ClosedSums, closed_forms, pooled, same_sum
 from codedfl_lab.reproduce.parts import Parts
 from codedfl_lab.reproduce.scope import software_versions
 
@@ -38,7 +38,7 @@ _CHUNK = 1 << 16  # bits of a message that are sent again when they are lost
 
 
 @dataclass(frozen=True)
-class Times:
+class FrozenTimes:
     """Seconds on the paper's fleet."""
 
     fleet: Fleet
@@ -74,7 +74,7 @@ class Times:
 
 def reproduce_frozen(
     data: Embedded,
-    sizes: Sizes | None = None,
+    sizes: FrozenSizes | None = None,
     progress: Progress | None = None,
     command: str = "",
     parts: Parts | None = None,
@@ -84,7 +84,7 @@ def reproduce_frozen(
 
     narrower: the same rows in fewer numbers, of which a sum has fewer bytes.
     """
-    study = _Study(data, sizes or Sizes(), parts or Parts(), progress or (lambda *_: None), narrower)
+    study = _Study(data, sizes or FrozenSizes(), parts or Parts(), progress or (lambda *_: None), narrower)
     found = study.all()
     first = study.closed[0]
     return FrozenResults(
@@ -108,13 +108,13 @@ class _Study:
     """The parts of a run, each asked of ``parts`` by its name."""
 
     def __init__(
-        self, data: Embedded, sizes: Sizes, parts: Parts, say: Progress, narrower: Sequence[Embedded] = ()
+        self, data: Embedded, sizes: FrozenSizes, parts: Parts, say: Progress, narrower: Sequence[Embedded] = ()
     ) -> None:
         self.data, self.sizes, self.parts, self._say, self.narrower = data, sizes, parts, say, narrower
         self._scaled: Standardised | None = None
         self._totals: dict[int, Integers] = {}
-        self.closed: list[Closed] = []
-        self.closed_narrower: dict[int, list[Closed]] = {one.X.shape[1]: [] for one in narrower}
+        self.closed: list[ClosedSums] = []
+        self.closed_narrower: dict[int, list[ClosedSums]] = {one.X.shape[1]: [] for one in narrower}
         self.exact: list[bool] = []
 
     @property
@@ -135,11 +135,11 @@ class _Study:
         for seed in range(sizes.seeds):
             self._say(f"closed forms, seed {seed}", 0.1 * seed / sizes.seeds)
             found = self.parts.get(f"closed forms, seed {seed}", partial(closed_forms, self.data, seed))
-            self.closed.append(Closed(*found))
+            self.closed.append(ClosedSums(*found))
             for one in self.narrower:
                 name = f"closed forms, {one.X.shape[1]} numbers, seed {seed}"
                 found = self.parts.get(name, partial(closed_forms, one, seed, alone=True), one.digest)
-                self.closed_narrower[one.X.shape[1]].append(Closed(*found))
+                self.closed_narrower[one.X.shape[1]].append(ClosedSums(*found))
             for split, devices in places:
                 name = f"sums, {split}, {devices} devices, seed {seed}"
                 self.exact.append(self.parts.get(name, partial(self._same, split, devices, seed)))
@@ -184,7 +184,7 @@ class _Study:
         parts = parts_of(self.data, split, devices, 0)
         owned = np.zeros(devices)  # rows by device; those without come last, where the fleet has its slowest
         owned[: len(parts)] = [len(one) for one in parts]
-        times = Times(Fleet.load(paper.FLEET).scaled_to(devices), self.sizes.draws)
+        times = FrozenTimes(Fleet.load(paper.FLEET).scaled_to(devices), self.sizes.draws)
         mine = self._closed_rows(place, times, owned, self.data.X.shape[1], self.closed)
         fewer = [
             replace(row, method=f"{row.method}, {n_features} numbers")
@@ -195,7 +195,7 @@ class _Study:
         return mine + fewer + rivals
 
     def _closed_rows(
-        self, place: tuple[str, int], times: Times, owned: Floats, n_features: int, closed: Sequence[Closed]
+        self, place: tuple[str, int], times: FrozenTimes, owned: Floats, n_features: int, closed: Sequence[ClosedSums]
     ) -> list[FrozenRow]:
         data = self.data
         split, devices = place
@@ -224,7 +224,7 @@ class _Study:
         head: GradientHead,
         reached: Sequence[dict[str, list[float]]],
         mine: Sequence[FrozenRow],
-        times: Times,
+        times: FrozenTimes,
         owned: Floats,
     ) -> FrozenRow:
         each_seed = [one[head.name] for one in reached]

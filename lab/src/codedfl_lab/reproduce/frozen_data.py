@@ -15,20 +15,20 @@ from codedfl.typing import Progress
 from codedfl_lab.datasets.cifar import CLASSES, load_pictures
 from codedfl_lab.datasets.mails import load_mails
 from codedfl_lab.reproduce.frozen import reproduce_frozen
-from codedfl_lab.reproduce.frozen_results import FrozenResults, Sizes
+from codedfl_lab.reproduce.frozen_results import FrozenResults, FrozenSizes
 from codedfl_lab.reproduce.frozen_rows import Embedded
 from codedfl_lab.reproduce.parts import Parts
-from codedfl_lab.reproduce.scope import Scope
+from codedfl_lab.reproduce.scope import ClaimScope
 
-QUICK = Sizes(seeds=1, rounds=5, devices=(25,), rates=(0.01,), pulls=(0.01,), draws=20)
+QUICK = FrozenSizes(seeds=1, rounds=5, devices=(25,), rates=(0.01,), pulls=(0.01,), draws=20)
 QUICK_EVERY = 20  # of which rows one is taken
 _TEST_SHARE = 5  # of mails, which have no test part of their own: one in five
 
 
 def frozen_on(
     encoder: Encoder,
-    scope: Scope,
-    sizes: Sizes | None,
+    scope: ClaimScope,
+    sizes: FrozenSizes | None,
     say: Progress,
     kept: Path | None = None,
     narrower: Sequence[Encoder] = (),
@@ -43,7 +43,7 @@ def frozen_on(
     return reproduce_frozen(data, sizes or QUICK, say, scope.command, Parts(kept, data.digest), fewer)
 
 
-def cifar(encoder: Encoder, scope: Scope, every: int, say: Progress) -> Embedded:
+def cifar(encoder: Encoder, scope: ClaimScope, every: int, say: Progress) -> Embedded:
     """Pictures, with the test part that the data set has."""
     pictures = load_pictures(scope.data_dir)
     X = _encoded(encoder, pictures.X_train[::every], lambda done: say("embeddings, training rows", done))
@@ -52,7 +52,7 @@ def cifar(encoder: Encoder, scope: Scope, every: int, say: Progress) -> Embedded
     return Embedded("cifar-10", CLASSES, X, y, X_test, y_test, encoder.low, encoder.high, encoder.step)
 
 
-def mails(encoder: Encoder, scope: Scope, every: int, say: Progress) -> Embedded:
+def mails(encoder: Encoder, scope: ClaimScope, every: int, say: Progress) -> Embedded:
     """Texts, of which every fifth in a random order that is always the same is a test row."""
     table = load_mails(scope.data_dir)
     order = np.random.default_rng(0).permutation(len(table))[::every]

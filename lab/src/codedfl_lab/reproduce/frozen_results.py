@@ -14,7 +14,7 @@ DEVICES = (25, 100, 1000)
 
 
 @dataclass(frozen=True)
-class Sizes:
+class FrozenSizes:
     """How much is run.
 
     gradient_seeds: how many seeds gradient methods have at most; None is all.

@@ -10,7 +10,7 @@ import numpy as np
 
 from codedfl.typing import Integers, Singles
 from codedfl_lab.baselines.gradient_heads import GradientHead, accuracy, candidates, trained
-from codedfl_lab.reproduce.frozen_results import Sizes
+from codedfl_lab.reproduce.frozen_results import FrozenSizes
 from codedfl_lab.reproduce.frozen_rows import Embedded, held_out_rows, split_rows
 
 
@@ -39,7 +39,7 @@ def parts_of(data: Embedded, split: str, devices: int, seed: int) -> list[Intege
     return [train[rows] for rows in split_rows(data.y[train], split, devices, seed)]
 
 
-def tuned(data: Embedded, scaled: Standardised, split: str, devices: int, sizes: Sizes) -> list[dict[str, Any]]:
+def tuned(data: Embedded, scaled: Standardised, split: str, devices: int, sizes: FrozenSizes) -> list[dict[str, Any]]:
     """Of each method the candidate with the most right predictions on held-out rows at the end, of the first seed."""
     _, out = held_out_rows(len(data.y), 0)
     heads = candidates(sizes.rates, sizes.pulls)

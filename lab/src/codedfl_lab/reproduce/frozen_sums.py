@@ -98,7 +98,7 @@ def least_squares(sums: ClassSums) -> Head:
     return Head("least squares", weight, slopes, sums.shares - sums.mean @ slopes)
 
 
-class Closed(NamedTuple):
+class ClosedSums(NamedTuple):
     """What one seed of the closed forms ends in.
 
     best: the head that held-out rows chose. by_method: accuracy on test rows.
@@ -117,7 +117,7 @@ def pooled(data: Embedded, seed: int) -> Integers:
     return integer_sum(data.codes(train), data.y[train], data.n_classes)
 
 
-def closed_forms(data: Embedded, seed: int, alone: bool = False) -> Closed:
+def closed_forms(data: Embedded, seed: int, alone: bool = False) -> ClosedSums:
     """The pooled sum's heads; held-out rows choose. ``alone``: without the row in the clear and those with noise."""
     train, out = held_out_rows(len(data.y), seed)
     sums = class_sums(pooled(data, seed), data)
@@ -133,7 +133,7 @@ def closed_forms(data: Embedded, seed: int, alone: bool = False) -> Closed:
     scores = data.X_test.astype(np.float64) @ heads[best].slopes + heads[best].constants
     size = data.n_classes
     confusion = np.bincount(data.y_test * size + scores.argmax(axis=1), minlength=size**2).reshape(size, size)
-    return Closed(heads[best].name, by_method, table, confusion.tolist())
+    return ClosedSums(heads[best].name, by_method, table, confusion.tolist())
 
 
 def noisy(data: Embedded, train: Integers, seed: int) -> Iterator[tuple[float, float]]:

@@ -24,7 +24,7 @@ from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.comparing.results import Claim, Written
 from codedfl_lab.planning.noisy_totals import NoisyTotals, plain_ridge
 from codedfl_lab.reproduce.noise_audit import FAULTS, AuditRow, audit
-from codedfl_lab.reproduce.scope import Scope, software_versions
+from codedfl_lab.reproduce.scope import ClaimScope, software_versions
 
 EPSILONS = (1.0, 3.0, 8.0)
 HONEST = 20
@@ -120,7 +120,7 @@ class NoiseResults(Written):
 
 
 def reproduce_noise(
-    scope: Scope,
+    scope: ClaimScope,
     progress: Progress | None = None,
     *,
     features: Sequence[int] = FEATURES,

@@ -26,7 +26,7 @@ from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.comparing.parallel import in_parallel, jobs_at_once
 from codedfl_lab.comparing.results import Claim, PaperValue, Price, Results, SchemeResult, Sensitivity, Took
 from codedfl_lab.reproduce.claims import SHUFFLED, accuracy_claims, paper_claims
-from codedfl_lab.reproduce.scope import CONVENTIONS, Scope, software_versions, with_price
+from codedfl_lab.reproduce.scope import CONVENTIONS, ClaimScope, software_versions, with_price
 from codedfl_lab.schemes.coded_keys import CodedKeys
 from codedfl_lab.schemes.coded_padded import CodedPadded
 
@@ -42,7 +42,7 @@ NOTES = (
 )
 
 
-def reproduce(name: str, scope: Scope, progress: Progress | None = None) -> Results:
+def reproduce(name: str, scope: ClaimScope, progress: Progress | None = None) -> Results:
     """Run one figure (``report`` writes it down).
 
     Paper: V, Figure 1a, Figure 1b. Shown by ``codedfl lab reproduce all``.

@@ -28,7 +28,7 @@ CONVENTIONS: tuple[SharingConvention, ...] = get_args(SharingConvention)
 
 
 @dataclass(frozen=True)
-class Scope:
+class ClaimScope:
     """How much is run, on which devices and files. Fewer features or rows than the paper's make a quick look.
 
     seeds: the seeds of the random features.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from codedfl.errors import InvalidInput
 from codedfl.solve.solver import Solver
 from codedfl_lab.code.quorum import Quorum
-from codedfl_lab.parties.making import Parties, Roster
+from codedfl_lab.parties.making import Parties, TrainingRoster
 from codedfl_lab.parties.statistic import RowsStatistic
 from codedfl_lab.privacy.exposure import Exposure
 
@@ -150,7 +150,7 @@ class CodedScheme(Scheme):
         """What the ring's primes must be 1 modulo, so that the scheme's code exists."""
 
     @abstractmethod
-    def parties(self, statistic: RowsStatistic, roster: Roster, *, masks: bool = True) -> Parties:
+    def parties(self, statistic: RowsStatistic, roster: TrainingRoster, *, masks: bool = True) -> Parties:
         """How the devices and the server of a training are made, each from what it knows."""
 
     @abstractmethod

@@ -14,7 +14,7 @@ from codedfl_lab.code.quorum import Quorum
 from codedfl_lab.coded.form import CodedForm
 from codedfl_lab.coded.study import CodedStudy
 from codedfl_lab.parties.coded import CodedParties
-from codedfl_lab.parties.making import Parties, Roster
+from codedfl_lab.parties.making import Parties, TrainingRoster
 from codedfl_lab.parties.statistic import RowsStatistic
 from codedfl_lab.primes.ring import Ring
 from codedfl_lab.privacy.exposure import Exposure, coded_exposure
@@ -106,7 +106,7 @@ class GradientCoded:
     def ring_sizes(self, n_devices: int) -> tuple[int, ...]:
         return tuple(group_sizes(n_devices, self.alpha, self.groups))
 
-    def parties(self, statistic: RowsStatistic, roster: Roster, *, masks: bool = True) -> Parties:
+    def parties(self, statistic: RowsStatistic, roster: TrainingRoster, *, masks: bool = True) -> Parties:
         sizes, ring = statistic.sizes, statistic.scales.ring
         study = CodedStudy(
             self.form, self.alpha, self.groups, roster.server, roster.keys, ring, sizes, masks, statistic.digest

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from codedfl.errors import InvalidInput
 from codedfl_lab.code.quorum import Quorum
 from codedfl_lab.code.roles import ALL_ROWS, NO_ROLE, Cell, RoleCode, deal_cells, most_blocks
-from codedfl_lab.parties.making import Parties, Roster
+from codedfl_lab.parties.making import Parties, TrainingRoster
 from codedfl_lab.parties.roles import RoleParties
 from codedfl_lab.parties.statistic import RowsStatistic
 from codedfl_lab.primes.ring import NARROW, Ring
@@ -95,7 +95,7 @@ class RoleKeyed:
         """Roles need no code; the scales are those of every other scheme, so that models agree bit for bit."""
         return (n_devices,)
 
-    def parties(self, statistic: RowsStatistic, roster: Roster, *, masks: bool = True) -> Parties:
+    def parties(self, statistic: RowsStatistic, roster: TrainingRoster, *, masks: bool = True) -> Parties:
         del masks  # there are none: holders hold sums alone
         return RoleParties.of(statistic, roster, self.colluders, self.holders, self.spare, self.blocks)
 
@@ -161,11 +161,6 @@ class RoleKeyed:
         if self.holders and position >= self.holders:
             return 0.0
         return 1.0 if position // (self.colluders + 1) < self.reserve else 1 / self.blocks
-
-    def pads_of(self, position: int) -> float:
-        """The share of an owner's triangle of pads that a position expands: its rows, and by symmetry its columns."""
-        rows = self.rows_of(position)
-        return rows * (2 - rows)
 
     def exposure(self, n_devices: int) -> Exposure:
         """Nobody, up to z colluders; one of each role and the server know everything."""

@@ -17,7 +17,7 @@ from codedfl.sum.asking import Engine, Patience
 from codedfl.sum.device import Device, InMemory
 from codedfl.sum.events import Event
 from codedfl.typing import Floats, RandomBytes
-from codedfl_lab.parties.making import Parties, Roster, Rows, SecureSums
+from codedfl_lab.parties.making import Parties, Rows, SecureSums, TrainingRoster
 from codedfl_lab.parties.statistic import RowsStatistic
 from codedfl_lab.schemes.descriptor import CodedScheme
 from codedfl_lab.training.train import train
@@ -101,7 +101,7 @@ class Simulated:
         names = tuple(problem.device_names[i] for i in order)
         seats = [seat(place, name) for place, name in enumerate(names)] if scheme.dealt_by_name else names
         keys = {one: simulated_identity(one).public for one in seats}
-        parties = scheme.parties(statistic, Roster(simulated_identity(SERVER).public, keys), masks=masks)
+        parties = scheme.parties(statistic, TrainingRoster(simulated_identity(SERVER).public, keys), masks=masks)
         devices = {
             one: parties.device(
                 one,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from codedfl.engines.in_process import Answer
+from codedfl.engines.in_process import ReplyBytes
 from codedfl.sum.wire import Request, decode
 from codedfl.typing import Seconds
 
@@ -32,7 +32,7 @@ class Paced:
     """
 
     def __init__(
-        self, devices: Mapping[str, Answer], seats: Sequence[str], timing: Timing, gone: Collection[int] = ()
+        self, devices: Mapping[str, ReplyBytes], seats: Sequence[str], timing: Timing, gone: Collection[int] = ()
     ) -> None:
         self._devices, self._timing, self._gone = devices, timing, list(gone)
         self._places = {name: place for place, name in enumerate(seats)}

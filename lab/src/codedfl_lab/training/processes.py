@@ -32,7 +32,7 @@ from codedfl.mqtt.small_broker import SmallBroker
 from codedfl.solve.solver import Solver
 from codedfl.sum.asking import Patience
 from codedfl.typing import Floats
-from codedfl_lab.parties.making import Parties, Roster
+from codedfl_lab.parties.making import Parties, TrainingRoster
 from codedfl_lab.schemes.descriptor import CodedScheme
 from codedfl_lab.training.at_broker import join, serve
 from codedfl_lab.training.in_process import SERVER, simulated_identity, statistic_of
@@ -56,7 +56,7 @@ class Troubles:
 
 
 @dataclass(frozen=True, eq=False)
-class Finished:
+class FinishedProcess:
     """A model, and the seconds on this machine's clock from its first epoch to the end of each."""
 
     model: Floats
@@ -71,7 +71,7 @@ class Finished:
 
 def train_in_processes(
     scheme: CodedScheme, problem: Problem, solver: Solver, troubles: Troubles | None = None
-) -> Finished:
+) -> FinishedProcess:
     """Train with one process per device, to the end; everything that was started is stopped.
 
     Examples
@@ -83,7 +83,7 @@ def train_in_processes(
     troubles = troubles or Troubles()
     keys = {name: simulated_identity(name).public for name in problem.device_names}
     statistic = statistic_of(scheme, problem)
-    parties = scheme.parties(statistic, Roster(simulated_identity(SERVER).public, keys))
+    parties = scheme.parties(statistic, TrainingRoster(simulated_identity(SERVER).public, keys))
     ends: list[float] = []
     killed: list[str] = []
     with tempfile.TemporaryDirectory(prefix="codedfl-") as folder, _processes() as started:
@@ -103,7 +103,7 @@ def train_in_processes(
         server = simulated_identity(SERVER)
         model = serve(parties, statistic, solver, server, broker[SERVER_NAME], on_epoch, _PATIENCE)
         started.wait_for(problem.device_names)
-    return Finished(model, tuple(one - ends[0] for one in ends), tuple(killed))
+    return FinishedProcess(model, tuple(one - ends[0] for one in ends), tuple(killed))
 
 
 def _broker(folder: Path, names: tuple[str, ...], started: _Processes) -> dict[str, BrokerAddress]:

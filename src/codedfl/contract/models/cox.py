@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from codedfl.contract.models import Named, Target, TimedModel, check_bound, check_penalty, register_model
+from codedfl.contract.models import Named, Target, TimedModel, check_penalty, register_model
+from codedfl.contract.models.glm import check_bound
 from codedfl.errors import InvalidInput
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from codedfl.contract.models import GlmModel, Named, PoissonModel, Target, check_number, register_model
+from codedfl.contract.models import Named, Target, check_number, register_model
+from codedfl.contract.models.glm import GlmModel
+from codedfl.contract.models.poisson import PoissonModel
 from codedfl.errors import InvalidInput
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from codedfl.contract.models import Named, PoissonModel, Target, register_model
+from codedfl.contract.models import Named, Target, register_model
+from codedfl.contract.models.poisson import PoissonModel
 from codedfl.errors import InvalidInput
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from codedfl.contract.models import Named, StudyModel, Target, check_bound, register_model
+from codedfl.contract.models import Named, StudyModel, Target, register_model
+from codedfl.contract.models.glm import check_bound
 from codedfl.contract.study_columns import ClassTarget
 from codedfl.errors import InvalidInput
 

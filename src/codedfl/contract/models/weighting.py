@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from codedfl.contract.models import GlmModel, Named, Target, TimedModel, check_two_classes, register_model
+from codedfl.contract.models import Named, Target, TimedModel, register_model
+from codedfl.contract.models.glm import GlmModel, check_two_classes
 from codedfl.contract.study_columns import ClassTarget
 from codedfl.errors import InvalidInput
 

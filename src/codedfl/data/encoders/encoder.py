@@ -5,7 +5,6 @@ A kind of input is a dataclass here or anywhere, under ``@register_encoder``; it
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import tomllib
@@ -179,12 +178,6 @@ def _value(name: str, value: Any, kind: str) -> Any:
 
 def _listed(values: JsonObject) -> JsonObject:
     return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
-
-
-def file_hash(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal digits."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def beside_or_named(name: str, folder: Path | None, variable: str) -> Path:

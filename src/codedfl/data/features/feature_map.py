@@ -6,13 +6,30 @@ number for number, from what its `definition` says: all devices must make the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
+
+import msgspec
+import numpy as np
 
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.errors import InvalidInput
+from codedfl.on_demand import Register
+from codedfl.typed import only, typed
 from codedfl.typing import Floats, JsonObject, Rows, Unchecked
+
+
+class Principal(NamedTuple):
+    """The mean of p scaled columns, and k directions of largest variance, p x k."""
+
+    centre: Floats
+    components: Floats
+
+
+class NoKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The keys of a map that has none of its own."""
 
 
 @dataclass(frozen=True)
@@ -23,19 +40,31 @@ class FeatureChoice:
     gamma: kernel width of random features; None takes the public rule.
     seed: public, of whatever the map draws.
     intercept: whether linear features have a constant column.
+    components: how many principal components are taken, and principal: these, once they are known.
+    encoder, encoder_bound: the SHA-256 of an encoder's file, and what its outputs are clipped to.
+    keys: of the map's own, by the names of its ``Keys``.
     """
 
     n_features: int = 500
     gamma: float | None = None
     seed: int = 0
     intercept: bool = True
+    components: int | None = None
+    principal: Principal | None = None
+    encoder: str | None = None
+    encoder_bound: float | None = None
+    keys: Mapping[str, Any] = field(default_factory=dict)
 
 
 class FeatureMap(Protocol):
-    """What a recipe needs of a feature map.
+    """What a recipe needs of a feature map, and how a study chooses one by its name.
 
-    name: what a user calls it ("rbf").
+    name: what a user calls it ("rbf"), and its file.
     kind: what a model file calls it ("random-fourier").
+    required: what of a choice must be said for this map, and may be for no other.
+    Keys: those of a study's [features] that are its own, with their types and defaults.
+    whole_rows: whether a feature is made of all columns at once, none of which can be left out: pictures, encoders.
+    needs_covariance: whether it is made of the covariance of the columns over all devices.
 
     Examples
     --------
@@ -43,7 +72,7 @@ class FeatureMap(Protocol):
 
     >>> import numpy as np
     >>> from codedfl import FeatureMap
-    >>> from codedfl.data.features import RandomFourierFeatures
+    >>> from codedfl.data.features.rbf import RandomFourierFeatures
     >>> rbf: FeatureMap = RandomFourierFeatures(input_dim=3, n_components=50, gamma=0.5, seed=0)
     >>> features = rbf.transform(np.ones((2, 3)))
     >>> features.shape, bool(np.all(np.abs(features) <= rbf.bound))
@@ -52,6 +81,10 @@ class FeatureMap(Protocol):
 
     name: ClassVar[str]
     kind: ClassVar[str]
+    required: ClassVar[tuple[str, ...]]
+    Keys: ClassVar[type[msgspec.Struct]]
+    whole_rows: ClassVar[bool]
+    needs_covariance: ClassVar[bool]
 
     @property
     def input_dim(self) -> int:
@@ -77,20 +110,19 @@ class FeatureMap(Protocol):
     @classmethod
     def from_dict(cls, saved: Unchecked) -> Self: ...
 
-
-class NamedMap(FeatureMap, Protocol):
-    """A map for which a name and public numbers are enough; others are made of totals over devices, or of a file."""
-
     @classmethod
     def choose(cls, inputs: Preprocessing, choice: FeatureChoice) -> Self:
-        """The map for columns scaled in this way."""
+        """The map for columns scaled in this way; a choice that does not fit is refused."""
+
+    def load(self) -> None:
+        """Raises where this machine lacks what a row would need, such as a package or a file."""
 
 
 _PLAIN: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "bool": bool, "str": str}
 
 
 @dataclass(frozen=True)
-class PlainMap:
+class PlainMap(ABC):
     """A map that is a few numbers and texts: the fields of its dataclass are all there is to it, in files too.
 
     input_dim: scaled columns that it takes.
@@ -101,6 +133,18 @@ class PlainMap:
 
     kind: ClassVar[str]
     called: ClassVar[str]
+    required: ClassVar[tuple[str, ...]] = ()
+    Keys: ClassVar[type[msgspec.Struct]] = NoKeys
+    whole_rows: ClassVar[bool] = False
+    needs_covariance: ClassVar[bool] = False
+
+    @abstractmethod
+    def transform(self, X: Rows) -> Floats:
+        """Features of scaled rows."""
+
+    def load(self) -> None:
+        """Whatever a row needs, one shows."""
+        self.transform(np.zeros((1, self.input_dim)))
 
     def definition(self) -> JsonObject:
         """The kind and every field."""
@@ -121,26 +165,17 @@ class PlainMap:
         return cls(**values)
 
 
-FEATURE_MAPS: dict[str, type[NamedMap]] = {}  # those that a name and public numbers are enough for
-_BY_KIND: dict[str, type[FeatureMap]] = {}
+FEATURE_MAPS = Register[type[FeatureMap]]("codedfl.data.features")
 
 Map = TypeVar("Map", bound=type[FeatureMap])
-Named = TypeVar("Named", bound=type[NamedMap])
 
 
-def register_feature_map(feature_map: Named) -> Named:
+def register_feature_map(feature_map: Map) -> Map:
     """Make a class known by its ``name`` and ``kind``; serves as a decorator."""
-    register_kind(feature_map)
-    FEATURE_MAPS[feature_map.name] = feature_map
-    return feature_map
-
-
-def register_kind(feature_map: Map) -> Map:
-    """Make a class known by its ``kind`` alone: its maps are made of totals over devices, which a name cannot give."""
-    for other in _BY_KIND.values():
+    for other in FEATURE_MAPS.known.values():
         if feature_map.name == other.name or feature_map.kind == other.kind:
             raise InvalidInput(f"name and kind of a feature map must be new, got {feature_map.name!r} again")
-    _BY_KIND[feature_map.kind] = feature_map
+    FEATURE_MAPS[feature_map.name] = feature_map
     return feature_map
 
 
@@ -148,14 +183,26 @@ def choose_features(features: str | FeatureMap, inputs: Preprocessing, choice: F
     """The map of that name for columns scaled like ``inputs``; a map itself is taken as it is."""
     if not isinstance(features, str):
         return features
-    if features not in FEATURE_MAPS:
-        raise InvalidInput(f"features must be {' or '.join(FEATURE_MAPS)}, got {features!r}")
+    if features not in FEATURE_MAPS or any(getattr(choice, one) is None for one in FEATURE_MAPS[features].required):
+        known = [name for name, one in FEATURE_MAPS.items() if not one.required]
+        raise InvalidInput(f"features must be {' or '.join(known)}, got {features!r}")
     return FEATURE_MAPS[features].choose(inputs, choice)
 
 
 def feature_map_from_dict(saved: Unchecked) -> FeatureMap:
     """The map that ``to_dict`` of any registered kind described."""
     kind = saved.get("kind") if isinstance(saved, dict) else None
-    if not isinstance(kind, str) or kind not in _BY_KIND:
-        raise InvalidInput(f"kind of feature map must be {' or '.join(map(repr, _BY_KIND))}, got {kind!r}")
-    return _BY_KIND[kind].from_dict(saved)
+    by_kind = {one.kind: one for one in FEATURE_MAPS.values()}
+    if not isinstance(kind, str) or kind not in by_kind:
+        raise InvalidInput(f"kind of feature map must be {' or '.join(map(repr, sorted(by_kind)))}, got {kind!r}")
+    return by_kind[kind].from_dict(saved)
+
+
+def own_keys(feature_map: type[FeatureMap], said: Mapping[str, Any]) -> msgspec.Struct:
+    """The keys of a map's own, each of its type; whatever is not said takes its default."""
+    known = {one.name: one for one in msgspec.structs.fields(feature_map.Keys)}
+    only(f"keys of {feature_map.name} features", said, known)
+    for name, one in known.items():
+        if one.required and name not in said:
+            raise InvalidInput(f"features.{name} must be said, got nothing")
+    return feature_map.Keys(**{key: typed(f"features.{key}", value, known[key].type) for key, value in said.items()})

@@ -47,6 +47,7 @@ class WaveletScattering(PlainMap):
     name: ClassVar[str] = "scattering"
     kind: ClassVar[str] = "wavelet-scattering"
     called: ClassVar[str] = "saved scattering features"
+    whole_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.side**2 != self.input_dim or self.side < _LEAST_SIDE:

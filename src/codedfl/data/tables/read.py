@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from codedfl.data.tables.csv_file import read_csv
-from codedfl.data.tables.npz_file import read_npz
-from codedfl.data.tables.parquet_file import read_parquet
 from codedfl.data.tables.table import RawTable
 from codedfl.errors import InvalidInput
 
-_READERS: dict[str, Callable[[Path], RawTable]] = {
-    **dict.fromkeys((".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz"), read_csv),
-    ".parquet": read_parquet,
-    ".npz": read_npz,
-}
-ENDINGS = tuple(_READERS)
+ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".npz")
 _SHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 
 
@@ -30,10 +22,25 @@ def read_file(path: Path, empty: bool = False) -> RawTable:
         )
     if not path.is_file():
         raise InvalidInput(f"data file must exist, got {str(path)!r}")
-    table = _READERS[ending](path)
+    table = _reader(ending)(path)
     if not len(table) and not empty:
         raise InvalidInput(f"{path.name} must have at least one row, got none")
     return table
+
+
+def _reader(ending: str) -> Callable[[Path], RawTable]:
+    """What reads such files; the other readers are not loaded."""
+    if ending == ".parquet":
+        from codedfl.data.tables.parquet_file import read_parquet
+
+        return read_parquet
+    if ending == ".npz":
+        from codedfl.data.tables.npz_file import read_npz
+
+        return read_npz
+    from codedfl.data.tables.csv_file import read_csv
+
+    return read_csv
 
 
 def table_files(folder: Path) -> dict[str, Path]:

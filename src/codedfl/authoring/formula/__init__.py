@@ -5,9 +5,9 @@ and knots from rows, is never called, and a device never loads it. What would le
 not listed here, is refused. A constant is always in the model.
 """
 
-from codedfl.contract.formula.drafting import draft_with_formula, formula_objection, names_in
-from codedfl.contract.formula.parser import Formula, Response, parse_formula
-from codedfl.contract.formula.terms import expand
+from codedfl.authoring.formula.drafting import draft_with_formula, formula_objection, names_in
+from codedfl.authoring.formula.parser import Formula, Response, parse_formula
+from codedfl.authoring.formula.terms import expand
 
 __all__ = [
     "Formula",

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from codedfl.contract.formula.calls import Call
-from codedfl.data.derived import MOST_DEGREE, knots_of
+from codedfl.authoring.formula.calls import Call
+from codedfl.data.derived import MOST_DEGREE
 
 MOST_DF = 12
 _CUBIC = 3
@@ -21,8 +21,8 @@ def breaks_of(call: Call, ends: tuple[float, float], degree: int, fewest: int) -
 
     Examples
     --------
-    >>> from codedfl.contract.formula.calls import call_of
-    >>> from codedfl.contract.formula.splines import breaks_of
+    >>> from codedfl.authoring.formula.calls import call_of
+    >>> from codedfl.authoring.formula.splines import breaks_of
     >>> breaks_of(call_of("ns(age, df=3)"), (0.0, 90.0), 3, fewest=1)
     [0.0, 30.0, 60.0, 90.0]
     """
@@ -54,7 +54,7 @@ def natural_weights(breaks: list[float]) -> tuple[tuple[float, ...], list[tuple[
 
     Examples
     --------
-    >>> from codedfl.contract.formula.splines import natural_weights
+    >>> from codedfl.authoring.formula.splines import natural_weights
     >>> knots, columns = natural_weights([0.0, 1.0])
     >>> len(knots), [round(one, 6) for one in columns[0]]
     (8, [0.0, 0.267261, 0.534522, 0.801784])
@@ -116,11 +116,24 @@ def spline_columns(call: Call, ends: tuple[float, float]) -> list[tuple[float, .
 
     Examples
     --------
-    >>> from codedfl.contract.formula.calls import call_of
-    >>> from codedfl.contract.formula.splines import spline_columns
+    >>> from codedfl.authoring.formula.calls import call_of
+    >>> from codedfl.authoring.formula.splines import spline_columns
     >>> spline_columns(call_of("bs(age, knots=[4], degree=1)"), (0.0, 10.0))
     [(0.0, 4.0, 10.0), (4.0, 10.0, 10.0)]
     """
     said = call.named("df", "knots", "degree")
     degree = call.whole(said["degree"]) if "degree" in said else 3
     return knots_of(breaks_of(call, ends, degree, fewest=degree), degree)
+
+
+def knots_of(breaks: list[float], degree: int) -> list[tuple[float, ...]]:
+    """The knots of each B-spline but the first on these breaks, both ends of the range among them.
+
+    Examples
+    --------
+    >>> from codedfl.authoring.formula.splines import knots_of
+    >>> knots_of([0.0, 4.0, 10.0], 1)
+    [(0.0, 4.0, 10.0), (4.0, 10.0, 10.0)]
+    """
+    whole = [breaks[0]] * degree + breaks + [breaks[-1]] * degree
+    return [tuple(whole[i : i + degree + 2]) for i in range(1, len(whole) - degree - 1)]

@@ -9,9 +9,9 @@ from dataclasses import replace
 from itertools import product as each_of
 from typing import NamedTuple
 
-from codedfl.contract.formula.calls import CATEGORIES, Call, call_of
-from codedfl.contract.formula.parser import Formula, parse_formula
-from codedfl.contract.formula.splines import breaks_of, natural_weights, spline_columns
+from codedfl.authoring.formula.calls import CATEGORIES, Call, call_of
+from codedfl.authoring.formula.parser import Formula, parse_formula
+from codedfl.authoring.formula.splines import breaks_of, natural_weights, spline_columns
 from codedfl.contract.study import factors_of
 from codedfl.contract.study_columns import StudyColumn
 from codedfl.data.columns import CategoryColumn, DerivedColumn
@@ -23,16 +23,16 @@ _MOST_CUTS = 20
 _COMPARED = {ast.Gt: "above", ast.GtE: "least", ast.Lt: "below", ast.LtE: "upto"}
 _MIRRORED = {"above": "below", "least": "upto", "below": "above", "upto": "least"}
 _TREATMENT = "write C({x}, Treatment('level')): other codings are contrasts of it (codedfl study refit --contrast)"
-Known = Mapping[str, StudyColumn]
+KnownColumns = Mapping[str, StudyColumn]
 
 
-class Part(NamedTuple):
+class TermPart(NamedTuple):
     """A factor of a term: the columns that it may be, by name; its own name; the column that it is by itself, or "".
 
     Examples
     --------
-    >>> from codedfl.contract.formula.calls import call_of
-    >>> from codedfl.contract.formula.terms import part_of
+    >>> from codedfl.authoring.formula.calls import call_of
+    >>> from codedfl.authoring.formula.terms import part_of
     >>> from codedfl.contract.study_columns import StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 100.0), 1.0)
@@ -53,7 +53,7 @@ def expand(formula: str, columns: tuple[StudyColumn, ...], target: str) -> tuple
     Examples
     --------
     >>> from codedfl.contract.study_columns import StudyColumn
-    >>> from codedfl.contract.formula import expand
+    >>> from codedfl.authoring.formula import expand
     >>> from codedfl.data.columns import CategoryColumn, NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 100.0), 1.0)
     >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c")))
@@ -95,7 +95,7 @@ with numbers of your own
     return (*listed, *made, *offset)
 
 
-def _beside(parsed: Formula, known: Known) -> tuple[set[str], list[StudyColumn]]:
+def _beside(parsed: Formula, known: KnownColumns) -> tuple[set[str], list[StudyColumn]]:
     """Columns that only a further model uses: events, entries, strata and an offset, which may be a derived one."""
     response = parsed.response
     names = {*filter(None, (response.event, response.entry, parsed.strata))}
@@ -114,7 +114,7 @@ def offset_name(formula: str, columns: tuple[StudyColumn, ...]) -> str:
 
     Examples
     --------
-    >>> from codedfl.contract.formula.terms import offset_name
+    >>> from codedfl.authoring.formula.terms import offset_name
     >>> from codedfl.contract.study_columns import StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> years = StudyColumn(NumberColumn("years"), (1.0, 20.0), 1.0)
@@ -130,7 +130,7 @@ def constant_by(formula: str, columns: tuple[StudyColumn, ...]) -> str:
 
     Examples
     --------
-    >>> from codedfl.contract.formula.terms import constant_by
+    >>> from codedfl.authoring.formula.terms import constant_by
     >>> from codedfl.contract.study_columns import StudyColumn
     >>> from codedfl.data.columns import CategoryColumn
     >>> constant_by("days ~ C(ward) - 1", (StudyColumn(CategoryColumn("ward", ("a", "b"))),))
@@ -150,14 +150,14 @@ def constant_by(formula: str, columns: tuple[StudyColumn, ...]) -> str:
     return found[0]
 
 
-def _unknown(name: str, known: Known) -> InvalidInput:
+def _unknown(name: str, known: KnownColumns) -> InvalidInput:
     return InvalidInput(f"the formula must name columns of the study ({', '.join(known)}), got {name[:60]!r}")
 
 
 # -- categories, and the level that the others are compared with
 
 
-def _referred(calls: Iterable[Call], known: Known) -> dict[str, StudyColumn]:
+def _referred(calls: Iterable[Call], known: KnownColumns) -> dict[str, StudyColumn]:
     """Columns with the level first that ``Treatment`` or ``relevel`` names."""
     said: dict[str, str] = {}
     for call in calls:
@@ -181,8 +181,8 @@ def reference_of(call: Call) -> str:
 
     Examples
     --------
-    >>> from codedfl.contract.formula.calls import call_of
-    >>> from codedfl.contract.formula.terms import reference_of
+    >>> from codedfl.authoring.formula.calls import call_of
+    >>> from codedfl.authoring.formula.terms import reference_of
     >>> reference_of(call_of("C(ward, Treatment(reference='b'))"))
     'b'
     """
@@ -213,12 +213,12 @@ def reference_of(call: Call) -> str:
 # -- from a call to factors
 
 
-def part_of(call: Call, known: Known) -> Part:
+def part_of(call: Call, known: KnownColumns) -> TermPart:
     """What a factor may be, of columns that are known.
 
     Examples
     --------
-    See ``Part``.
+    See ``TermPart``.
     """
     name = call.column
     if name not in known:
@@ -227,7 +227,7 @@ def part_of(call: Call, known: Known) -> Part:
     if isinstance(column, CategoryColumn):
         if call.function in ("", *CATEGORIES):
             levels = ((f"{name} = {level}", Factor(name, level)) for level in column.levels[1:])
-            return Part(tuple(levels), name, name)
+            return TermPart(tuple(levels), name, name)
         if call.function == "I":
             factor = _level(call, column)
             return _one(factor, f"{name} == {factor.level}")
@@ -235,20 +235,20 @@ def part_of(call: Call, known: Known) -> Part:
         wanted = "category" if call.function in CATEGORIES else "number"
         raise InvalidInput(f"column {name!r} must be a {wanted} in the study for {call.text[:60]!r}, got another kind")
     if call.function == "":
-        return Part(((name, Factor(name)),), name, name)
+        return TermPart(((name, Factor(name)),), name, name)
     return _of_number(call, ends)
 
 
-def _one(factor: Factor, name: str = "") -> Part:
+def _one(factor: Factor, name: str = "") -> TermPart:
     name = name or str(factor)
-    return Part(((name, factor),), name, factor.column if factor == Factor(factor.column) else "")
+    return TermPart(((name, factor),), name, factor.column if factor == Factor(factor.column) else "")
 
 
-def _numbered(call: Call, factors: list[Factor]) -> Part:
-    return Part(tuple((f"{call.text}[{place}]", one) for place, one in enumerate(factors, 1)), call.text)
+def _numbered(call: Call, factors: list[Factor]) -> TermPart:
+    return TermPart(tuple((f"{call.text}[{place}]", one) for place, one in enumerate(factors, 1)), call.text)
 
 
-def _of_number(call: Call, ends: tuple[float, float]) -> Part:
+def _of_number(call: Call, ends: tuple[float, float]) -> TermPart:
     if call.function == "I":
         call.named()
         return _one(_expression(call, call.first))
@@ -266,7 +266,7 @@ def _of_number(call: Call, ends: tuple[float, float]) -> Part:
     return _powers(call) if call.function == "poly" else _cut(call, ends)
 
 
-def _powers(call: Call) -> Part:
+def _powers(call: Call) -> TermPart:
     """``poly(x, 3, raw=True)``: the fit is that of orthogonal columns, which would be learnt from rows."""
     said = call.named("degree", "raw")
     if "raw" not in said or not call.told(said["raw"]):
@@ -280,7 +280,7 @@ def _powers(call: Call) -> Part:
     return _numbered(call, [Factor(call.column, power=power) for power in range(1, degree + 1)])
 
 
-def _cut(call: Call, ends: tuple[float, float]) -> Part:
+def _cut(call: Call, ends: tuple[float, float]) -> TermPart:
     """Intervals of public breaks, (a, b] as in R and pandas; the first is the reference."""
     said = call.named("breaks", "bins", "right", "include_lowest")
     given = [said[key] for key in ("breaks", "bins") if key in said]
@@ -307,7 +307,7 @@ def _cut(call: Call, ends: tuple[float, float]) -> Part:
         between = {above: low} | ({upto: high} if math.isfinite(high) else {})
         factor = Factor(call.column, **between)  # type: ignore[arg-type]
         found.append((str(factor), factor))
-    return Part(tuple(found), call.text)
+    return TermPart(tuple(found), call.text)
 
 
 _FLAGS = (("right", True), ("include_lowest", False))
@@ -374,7 +374,7 @@ def _level(call: Call, column: CategoryColumn) -> Factor:
 # -- from factors to derived columns
 
 
-def _check_margins(term: tuple[Part, ...], whole: set[frozenset[str]]) -> None:
+def _check_margins(term: tuple[TermPart, ...], whole: set[frozenset[str]]) -> None:
     """Without its parts a product would mean another coding of levels, which is not offered."""
     for part in term if len(term) > 1 else ():
         rest = frozenset(one.margin for one in term) - {part.margin}
@@ -385,7 +385,7 @@ def _check_margins(term: tuple[Part, ...], whole: set[frozenset[str]]) -> None:
             )
 
 
-def _derived(named: Mapping[str, Factor], known: Known) -> StudyColumn:
+def _derived(named: Mapping[str, Factor], known: KnownColumns) -> StudyColumn:
     """With the range that follows from the columns' ranges, and a step that leaves a million of them at most."""
     factors = tuple(named.values())
     low, high = interval(factors, {name: one.range for name, one in known.items()})
@@ -398,7 +398,7 @@ def _derived(named: Mapping[str, Factor], known: Known) -> StudyColumn:
     return StudyColumn(DerivedColumn(":".join(named), factors=factors), ends, float(f"{step:.12g}"), scale)
 
 
-def _steps(factors: tuple[Factor, ...], known: Known) -> Iterator[float]:
+def _steps(factors: tuple[Factor, ...], known: KnownColumns) -> Iterator[float]:
     """Of each factor the step of which its values are whole multiples, 0 where there is none."""
     for one in factors:
         column = known[one.column]

@@ -22,8 +22,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from codedfl.checks import check_at_least, check_matrix, check_positive
-from codedfl.data.features.feature_map import PlainMap, register_kind
+from codedfl.data.features.feature_map import FeatureChoice, PlainMap, register_feature_map
 from codedfl.data.onnx_session import open_session, run_session
+from codedfl.data.preprocessing import Preprocessing
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, Rows
 
@@ -31,7 +32,7 @@ _BLOCK = 256  # rows at a time: what an encoder of images holds of each row may 
 _TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64}
 
 
-@register_kind
+@register_feature_map
 @dataclass(frozen=True)
 class FrozenEncoder(PlainMap):
     """x -> what the encoder makes of x, clipped to [-bound, bound].
@@ -49,12 +50,18 @@ class FrozenEncoder(PlainMap):
     name: ClassVar[str] = "onnx"
     kind: ClassVar[str] = "frozen-encoder"
     called: ClassVar[str] = "a saved encoder"
+    required: ClassVar[tuple[str, ...]] = ("encoder", "encoder_bound")
+    whole_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_at_least(1, input_dim=self.input_dim, n_features=self.n_features)
         check_positive(bound=self.bound)
         if not re.fullmatch("[0-9a-f]{64}", self.encoder):
             raise InvalidInput(f"encoder must be a SHA-256 of 64 hexadecimal digits, got {self.encoder!r}")
+
+    @classmethod
+    def choose(cls, inputs: Preprocessing, choice: FeatureChoice) -> FrozenEncoder:
+        return cls(inputs.n_columns, choice.n_features, choice.encoder_bound or 0.0, choice.encoder or "")
 
     @cached_property
     def _session(self) -> Any:

@@ -14,7 +14,7 @@ from codedfl.analyses.beginning import check_cells, check_columns
 from codedfl.analyses.inference import Inference
 from codedfl.analyses.maximum import NewtonSums, maximise
 from codedfl.analyses.robust import InferenceFinding
-from codedfl.contract.models.matched import ConditionalLogitModel
+from codedfl.contract.models.conditional_logit import ConditionalLogitModel
 from codedfl.contract.study_columns import ClassTarget, Units
 from codedfl.errors import InvalidInput
 from codedfl.statistics.conditional import Conditional
@@ -29,7 +29,7 @@ class ConditionalFit:
 
     Examples
     --------
-    >>> from codedfl.analyses.conditional import ConditionalFit
+    >>> from codedfl.analyses.conditional_logit import ConditionalFit
     >>> ConditionalFit("ill", "yes", "set", 248, 83, 2, 5, -53.0).aic
     110.0
     """
@@ -84,7 +84,7 @@ def conditional_logit(totals: Totals, model: ConditionalLogitModel) -> Generator
     Examples
     --------
     >>> from codedfl.analyses.analysis import ANALYSES
-    >>> from codedfl.analyses.conditional import conditional_logit
+    >>> from codedfl.analyses.conditional_logit import conditional_logit
     >>> ANALYSES["conditional-logit"] is conditional_logit
     True
     """

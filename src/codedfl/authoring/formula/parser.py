@@ -40,7 +40,7 @@ class Response:
 
     Examples
     --------
-    >>> from codedfl.contract.formula.parser import parse_formula
+    >>> from codedfl.authoring.formula.parser import parse_formula
     >>> parse_formula("Surv(days, died) ~ age").response
     Response(name='days', function='', event='died', entry='')
     """
@@ -61,7 +61,7 @@ class Formula:
 
     Examples
     --------
-    >>> from codedfl.contract.formula.parser import parse_formula
+    >>> from codedfl.authoring.formula.parser import parse_formula
     >>> found = parse_formula("visits ~ age * C(ward) + offset(log(years))")
     >>> found.terms, found.offset
     ((('age',), ('C(ward)',), ('age', 'C(ward)')), 'log(years)')
@@ -168,7 +168,7 @@ def plain_name_of(text: str) -> str:
 
     Examples
     --------
-    >>> from codedfl.contract.formula.parser import plain_name_of
+    >>> from codedfl.authoring.formula.parser import plain_name_of
     >>> plain_name_of("length of stay"), plain_name_of("C(ward)")
     ('length of stay', '')
     """

@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 import tomli_w
 
-from codedfl.contract.formula.calls import CATEGORIES, Call, call_of
-from codedfl.contract.formula.parser import parse_formula
-from codedfl.contract.formula.terms import constant_by, expand, offset_name, part_of, ten_to
+from codedfl.authoring.formula.calls import CATEGORIES, Call, call_of
+from codedfl.authoring.formula.parser import parse_formula
+from codedfl.authoring.formula.terms import constant_by, expand, offset_name, part_of, ten_to
 from codedfl.contract.models import MODELS
 from codedfl.contract.study import Study, factors_of
 from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn
@@ -39,7 +39,7 @@ def formula_objection(study: Study) -> str:
 
     Examples
     --------
-    >>> from codedfl.contract.formula import formula_objection
+    >>> from codedfl.authoring.formula import formula_objection
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
@@ -80,7 +80,7 @@ def names_in(formula: str) -> tuple[list[str], set[str]]:
 
     Examples
     --------
-    >>> from codedfl.contract.formula import names_in
+    >>> from codedfl.authoring.formula import names_in
     >>> names_in("days ~ age * C(ward) + log(cost)")
     (['age', 'ward', 'cost'], {'ward'})
     """

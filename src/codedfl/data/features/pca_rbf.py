@@ -9,22 +9,17 @@ such directions, the same for all (``low_frequencies``), with nothing to learn a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
+import msgspec
 import numpy as np
 
 from codedfl.checks import check_matrix
-from codedfl.data.features.feature_map import register_kind
-from codedfl.data.features.random_fourier import RandomFourierFeatures
+from codedfl.data.features.feature_map import FeatureChoice, NoKeys, Principal, register_feature_map
+from codedfl.data.features.rbf import RandomFourierFeatures, default_gamma
+from codedfl.data.preprocessing import Preprocessing
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, JsonObject, Rows, Unchecked
-
-
-class Principal(NamedTuple):
-    """The mean of p scaled columns, and k directions of largest variance, p x k."""
-
-    centre: Floats
-    components: Floats
 
 
 def principal_directions(centre: Floats, covariance: Floats, count: int) -> Principal:
@@ -55,7 +50,7 @@ def low_frequencies(side: int) -> Principal:
     return Principal(np.zeros(side**2), np.ascontiguousarray(np.kron(waves, waves)[:, kept]))
 
 
-@register_kind
+@register_feature_map
 @dataclass(frozen=True, eq=False)
 class PrincipalFourierFeatures:
     """x -> random Fourier features of (x - centre) P.
@@ -68,6 +63,10 @@ class PrincipalFourierFeatures:
 
     name: ClassVar[str] = "pca-rbf"
     kind: ClassVar[str] = "principal-fourier"
+    required: ClassVar[tuple[str, ...]] = ("components",)
+    Keys: ClassVar[type[msgspec.Struct]] = NoKeys
+    whole_rows: ClassVar[bool] = False
+    needs_covariance: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         centre, components = self.principal
@@ -77,6 +76,23 @@ class PrincipalFourierFeatures:
             )
         if not (np.isfinite(centre).all() and np.isfinite(components).all()):
             raise InvalidInput("centre and components must be finite, got other values")
+
+    @classmethod
+    def choose(cls, inputs: Preprocessing, choice: FeatureChoice) -> PrincipalFourierFeatures:
+        """By components over all devices; as long as nobody knows these, zeros stand for them."""
+        taken = choice.components or 0
+        if not 1 <= taken <= inputs.n_columns:
+            raise InvalidInput(
+                f"components must be between 1 and the number of columns ({inputs.n_columns}) for {cls.name}, got"
+                f" {choice.components}"
+            )
+        gamma = default_gamma(inputs.n_columns, inputs.width) if choice.gamma is None else choice.gamma
+        unknown = Principal(np.zeros(inputs.n_columns), np.zeros((inputs.n_columns, taken)))
+        random = RandomFourierFeatures(taken, choice.n_features, gamma, choice.seed)
+        return cls(choice.principal or unknown, random)
+
+    def load(self) -> None:
+        """It needs numpy alone."""
 
     @property
     def input_dim(self) -> int:

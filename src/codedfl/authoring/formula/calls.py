@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from codedfl.contract.formula.parser import Names, plain_name_of, tree_of
+from codedfl.authoring.formula.parser import Names, plain_name_of, tree_of
 from codedfl.data.derived import FUNCTIONS
 from codedfl.errors import InvalidInput
 
@@ -57,7 +57,7 @@ class Call:
 
     Examples
     --------
-    >>> from codedfl.contract.formula.calls import call_of
+    >>> from codedfl.authoring.formula.calls import call_of
     >>> found = call_of("log((cost - 5) / 10)")
     >>> found.function, found.column, found.moved()
     ('log', 'cost', Moved(column='cost', minus=5.0, per=10.0))

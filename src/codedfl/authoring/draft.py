@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from codedfl.authoring.guessed_columns import codes_of_gaps, guess_columns, numbers_the_rows
 from codedfl.contract.models import TableOne
 from codedfl.contract.names import plain_name
 from codedfl.contract.study import NO_FEATURES
 from codedfl.contract.toml_file import FORMAT
 from codedfl.data.columns import OTHER, CategoryColumn, as_levels, as_numbers, as_texts
 from codedfl.data.dataset import Task, as_labels
-from codedfl.data.guessed_columns import codes_of_gaps, guess_columns, numbers_the_rows
 from codedfl.data.tables import RawTable
 from codedfl.data.tables.table import FALSE, TRUE
 from codedfl.errors import InvalidInput

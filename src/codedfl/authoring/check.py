@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from codedfl.authoring.guessed_columns import codes_of_gaps
+from codedfl.contract.design_columns import DesignCheck, check_design, copied_columns
 from codedfl.contract.small_cells import cell_objection, own_rows
 from codedfl.contract.snapshot import RowTags, Snapshot, tags_of
 from codedfl.contract.study import ClassTarget, Study, StudyColumn, factors_of
 from codedfl.contract.study_columns import GAP, Grid, NumberTarget
 from codedfl.data.columns import CategoryColumn, NumberColumn, as_numbers, as_texts, without_codes
-from codedfl.data.guessed_columns import codes_of_gaps
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
 from codedfl.typing import Integers, Rows
 
 _ANY_KEY = bytes(16)
-_MOST_SEEN = 10  # levels, and pairs of columns, that are named
+_MOST_SEEN = 10  # levels that are named
 _OFF_GRID = 1e-6  # in steps
-_DEPENDENT = 1e-9
 
 
 @dataclass(frozen=True)
@@ -38,19 +38,6 @@ class ColumnCheck:
     n_unknown: int = 0
     seen: str = ""
     objection: str | None = None
-
-
-@dataclass(frozen=True)
-class DesignCheck:
-    """One design column on this table's training rows.
-
-    differs: how many rows have another value than the commonest one. leverage: the largest share that one row has of
-    the column's squared deviations: near 1, the column is about that row.
-    """
-
-    name: str
-    differs: int
-    leverage: float
 
 
 @dataclass(frozen=True)
@@ -162,50 +149,6 @@ def _complete(study: Study, table: RawTable) -> RawTable:
     """The rows that the study takes; all of a table that lacks a column, whose check says so."""
     names = {one.column.name for one in study.columns if not factors_of(one)} | {study.target.name}
     return study.complete(table) if names <= set(table.names) else table
-
-
-def check_design(study: Study, rows: Snapshot) -> tuple[DesignCheck, ...]:
-    """Each design column on the training rows."""
-    design = study.design(rows.part(held_out=False).codes)
-    return tuple(_design_check(name, design[:, place]) for place, name in enumerate(study.design_names))
-
-
-def copied_columns(study: Study, rows: Snapshot) -> Iterator[str]:
-    """Design columns of two columns of the study that are the same but for their unit in all training rows here."""
-    design = study.design(rows.part(held_out=False).codes).astype(np.float64)
-    if len(design) <= design.shape[1] or study.features != "linear":
-        return
-    centred = design - design.mean(axis=0)
-    sizes = np.sqrt(np.square(centred).sum(axis=0))
-    alike = np.abs(centred.T @ centred) > (1.0 - _DEPENDENT) * np.outer(sizes, sizes)
-    owner = np.repeat(np.arange(len(study.columns)), [one.width for one in study.columns])
-    there = np.outer(sizes > 0, sizes > 0) & (owner[:, None] < owner)
-    for first, second in np.argwhere(alike & there)[:_MOST_SEEN].tolist():
-        names = f"{study.design_names[first]!r} and {study.design_names[second]!r}"
-        yield (
-            f"{names} are the same but for their unit in all rows here: where they are so everywhere there is no"
-            " inference; leave one out"
-        )
-
-
-def largest_leverage(study: Study, rows: Snapshot) -> float:
-    """The most that one training row has of any combination of the design columns.
-
-    At 1 some combination is zero on every other row of this table: two columns that begin at 90 and at 91 years have
-    the people of 90 for their difference.
-    """
-    design = study.design(rows.part(held_out=False).codes).astype(np.float64)
-    design = np.hstack([np.ones((len(design), 1)), design / study.units.limit])
-    left, sizes, _ = np.linalg.svd(design, full_matrices=False)
-    spanned = left[:, sizes > _DEPENDENT * sizes.max(initial=0.0)]
-    return float(np.square(spanned).sum(axis=1).max(initial=0.0))
-
-
-def _design_check(name: str, values: Integers) -> DesignCheck:
-    _, counts = np.unique(values, return_counts=True)
-    squares = np.square(values - values.mean()) if len(values) else np.zeros(0)
-    spread = float(squares.sum())
-    return DesignCheck(name, len(values) - int(counts.max(initial=0)), float(squares.max()) / spread if spread else 0.0)
 
 
 def _checked(one: StudyColumn, table: RawTable, complete: bool) -> ColumnCheck:

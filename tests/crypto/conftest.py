@@ -1,0 +1,1 @@
+"""Key files, signatures and certificates: what is sealed opens to its receiver alone, and damage is refused."""

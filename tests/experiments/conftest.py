@@ -1,0 +1,1 @@
+"""The experiments that documents quote, on small made-up inputs with an oracle of their own."""

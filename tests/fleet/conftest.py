@@ -1,0 +1,1 @@
+"""Clock and latencies of simulated fleets, against closed forms and an event loop."""

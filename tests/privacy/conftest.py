@@ -1,0 +1,1 @@
+"""What noise costs and what collusions see, against independent accountants and exhaustive linear algebra."""

@@ -1,0 +1,1 @@
+"""What a device adds up: exact, the same however rows are dealt out, and of nothing but the study's own asks."""
