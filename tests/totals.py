@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from codedfl.analyses.study_analysis import StudyFindings, conduct
+from codedfl.contract.census import Census, Decision, needs_census, parts_of
 from codedfl.contract.snapshot import Snapshot, take_snapshot
 from codedfl.contract.study import Study
 from codedfl.data.tables import RawTable
@@ -29,11 +30,33 @@ def conducted(
     run = conduct(study)
     ask = next(run)
     while True:
-        answer = products(ask) if ask.statistic == "products" else total_of(study, ask, snapshots)
+        if ask.statistic == "census":
+            answer = census_of(study, snapshots)
+        else:
+            answer = products(ask) if ask.statistic == "products" else total_of(study, ask, snapshots)
         try:
             ask = run.send(answer)
         except StopIteration as end:
             return end.value
+
+
+def census_of(study: Study, snapshots: Sequence[Snapshot]) -> Decision:
+    """What a census of these owners decides, in as many disclosure groups as there can be."""
+    if not needs_census(study):
+        return Decision()
+    n_groups = max(1, len(snapshots) // (study.colluders + 2))
+    groups = [list(one) for one in np.array_split(np.arange(len(snapshots)), n_groups)]
+    parts = [
+        [place for number in part for place in groups[number]] for part in parts_of(range(n_groups), study.colluders)
+    ]
+    merged, rounds = (), []
+    while True:
+        ask = Ask("census", merged)
+        rounds.append([total_of(study, ask, [snapshots[place] for place in part]) for part in parts])
+        census = Census(study, [len(part) for part in parts], rounds)
+        merged = census.merged
+        if census.is_over:
+            return Decision((), merged, b"", census.refused())
 
 
 def dealt(study: Study, table: RawTable, n_devices: int = 4, seed: int = 0) -> list[Snapshot]:

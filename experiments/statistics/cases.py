@@ -74,7 +74,7 @@ class Case:
         return {**found, self.target: np.asarray(study.target.values(rows.target))}
 
 
-def found(case: Case, study: Study, n_devices: int = 4) -> StudyFindings:
+def found(case: Case, study: Study, n_devices: int = 9) -> StudyFindings:
     """What a federation finds, with the rows dealt out at random."""
     return found_by(study, dealt_out(case.table, n_devices, np.random.default_rng(0)))
 

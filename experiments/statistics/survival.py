@@ -14,7 +14,7 @@ BOUND = 1e-9
 TIMES = tuple(range(10, 201, 10))
 
 
-def made_up(n: int = 900, seed: int = 0) -> Case:
+def made_up(n: int = 2400, seed: int = 0) -> Case:
     """Three groups; some times are cut short."""
     rng = np.random.default_rng(seed)
     ward = rng.choice(["a", "b", "c"], n, p=[0.5, 0.4, 0.1])

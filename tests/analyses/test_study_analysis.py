@@ -61,7 +61,7 @@ def test_rare_levels_are_merged_and_the_model_takes_raw_tables():
     rows = dealt(study(), raw)
     found = conducted(study(), rows)
     # The mark of two gaps, burns with the next rarest ward, and the number of three rows.
-    assert found.merged == ((0,), (), (2, 3), (1,))
+    assert found.merged == ((0,), (), (2, 3), (1,), (), ())
     merged = merged_study(study(), found.merged)
     assert merged.design_names == ("age", "crp", "crp missing", "ward = medicine", "ward = other")
     codes, target = pooled(rows)
@@ -127,7 +127,11 @@ def refused(raw: RawTable, made: Study, message: str, n_devices: int = 4) -> Non
 
 def test_too_few_rows():
     made = study(least_rows=1000)
-    refused(stays(), made, "training rows must be at least 1000 in this study, got fewer: ask more devices to join")
+    refused(
+        stays(),
+        made,
+        "training rows must be at least 1000 in this study (least_rows), got fewer: ask more devices to join",
+    )
 
 
 def test_held_out_rows_on_too_few_devices():
@@ -165,7 +169,7 @@ def test_a_rare_class():
     column = StudyColumn(NumberColumn("age", missing=1.0), (0.0, 500.0), 0.1)
     made = Study("w", (column,), ClassTarget("ward", ("burns", "eye", "medicine", "surgery")), 5000, 1000, 3)
     message = (
-        "class 'burns' must have at least 5 training rows on 3 devices, got fewer: leave it out of the classes, or"
+        "class 'burns' must have at least 5 people, whatever 1 owners invent, got fewer: leave it out of the classes, or"
         " join it with another"
     )
     refused(table, made, message)

@@ -15,7 +15,7 @@ from codedfl.analyses.described import DescribedLevels, DescribedNumber, drafted
 from codedfl.analyses.driving import findings_json
 from codedfl.analyses.table_one import TableOneFinding
 from codedfl.authoring.draft import draft_from_table_one, draft_of_table, study_text
-from codedfl.contract.approval import approve
+from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.roster import Roster
 from codedfl.contract.study import Study
@@ -137,7 +137,7 @@ def test_the_real_study_clips_nobody_and_is_approved_after_the_description(tmp_p
     folder = DeviceFolder(tmp_path / "clinic-0")
     party = ("clinic-0", keys["clinic-0"], tables[0], folder)
     for one in (first, replace(study, held_out=0.0)):
-        approve(one, roster, *party, who="Ada", when="now")
+        approve(one, roster, *party, Deciding("Ada", "now"))
     assert all(not folder.frozen(one.digest()).clipped for one in (first, replace(study, held_out=0.0)))
 
 

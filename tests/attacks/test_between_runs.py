@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codedfl.contract.approval import approve
+from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.policy import Policy
 from codedfl.contract.roster import Roster
@@ -66,7 +66,7 @@ def approved(folder: Path, study: Study, tables: dict[str, RawTable]) -> dict[st
         folders[name] = DeviceFolder(folder / name)
         key = IDENTITIES[name].public
         allowed = Policy(smallest_cell=1)
-        approve(study, ROSTER, name, key, one, folders[name], who="Ada", when="today", policy=allowed)
+        approve(study, ROSTER, name, key, one, folders[name], Deciding("Ada", "today", allowed))
     return folders
 
 

@@ -14,7 +14,7 @@ import flint
 import numpy as np
 import pytest
 
-from codedfl.contract.approval import approve
+from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.roster import Roster
 from codedfl.contract.snapshot import Snapshot, take_snapshot
@@ -91,7 +91,7 @@ def test_few_rows_are_not_approved_and_enough_are_not_found(tmp_path: Path):
     with pytest.raises(
         InvalidInput, match=r"^rows to train on must be at least 19 on this device, so that a pod has 38"
     ):
-        approve(study, ROSTER, name, KEYS[name], few, DeviceFolder(tmp_path), who="Ada", when="now")
+        approve(study, ROSTER, name, KEYS[name], few, DeviceFolder(tmp_path), Deciding("Ada", "now"))
     assert study.least_pod_rows == 38
     assert found_rows(study, dealt(study, wide_table(study, 38), 3)) == 0
 

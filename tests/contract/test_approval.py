@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from clinics import AGE, DAYS, NAMES, ROSTER, STUDY, K, agreed, identity, joined, patients, table
 
-from codedfl.contract.approval import approve
+from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.ledger import Approval, most_different
 from codedfl.contract.models.logistic import LogisticModel
@@ -42,9 +42,9 @@ def folder(tmp_path: Path) -> DeviceFolder:
 
 def approved(folder: DeviceFolder, study: Study = CONTRACT, columns: Any = BASE, **options: Any) -> Approval:
     said = {"roster": ROSTER, "name": NAME, "key": identity(NAME).public, "who": "Ada", "when": "today", **options}
-    return approve(
-        study, said.pop("roster"), said.pop("name"), said.pop("key"), columns and table(columns), folder, **said
-    )
+    deciding = Deciding(said.pop("who"), said.pop("when"), said.pop("policy", Policy()), said.pop("accept", {}))
+    party = (said.pop("roster"), said.pop("name"), said.pop("key"), columns and table(columns), folder)
+    return approve(study, *party, deciding, **said)
 
 
 def refusal(folder: DeviceFolder, study: Study = CONTRACT, columns: Any = BASE, **options: Any) -> str:

@@ -13,19 +13,19 @@ import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 from clinics import AGE, CRP, DAYS, KEY, SEX, STUDY, agreed, identity
+from codedfl.contract.small_cells import cell_objection, own_rows
 
 from codedfl.analyses.cells import merge_rare
 from codedfl.analyses.glm import GlmFinding
 from codedfl.authoring.check import check_table
 from codedfl.authoring.draft import draft_of_table, study_text
 from codedfl.authoring.formula import Response, draft_with_formula, expand, formula_objection, parse_formula
-from codedfl.contract.approval import approve
+from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.design_columns import check_design
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.merging import merged_study
 from codedfl.contract.models.poisson import PoissonModel
 from codedfl.contract.models.robust import RobustModel
-from codedfl.contract.small_cells import cell_objection, own_rows
 from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import Study, factors_of
 from codedfl.contract.study_columns import NumberTarget, StudyColumn
@@ -566,6 +566,6 @@ def test_complete_cases_are_judged_by_the_row_rule(tmp_path: Path):
     first = agreed(replace(STUDY, columns=(AGE,)))
     second = agreed(replace(STUDY, name="second", columns=(AGE, bmi), complete_cases=True))
     key = identity("clinic-1").public
-    approve(first, ROSTER, "clinic-1", key, table, folder, who="Ada", when="today")
+    approve(first, ROSTER, "clinic-1", key, table, folder, Deciding("Ada", "today"))
     with pytest.raises(InvalidInput, match=r"^rows with the same history must number none or at least \d+, got 5 on"):
-        approve(second, ROSTER, "clinic-1", key, table, folder, who="Ada", when="today")
+        approve(second, ROSTER, "clinic-1", key, table, folder, Deciding("Ada", "today"))

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from codedfl.contract.small_cells import own_rows
 from page_reader import Page
 
 from codedfl.analyses.analysis import NotFound
@@ -25,7 +26,6 @@ from codedfl.analyses.table_one import DescribedLevels, DescribedNumber, TableOn
 from codedfl.authoring.formula import expand
 from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.models.robust import RobustModel
-from codedfl.contract.small_cells import own_rows
 from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
 from codedfl.contract.words import few_words

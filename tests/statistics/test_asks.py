@@ -40,10 +40,10 @@ def principal(centre: float = 0.5) -> np.ndarray:
     [
         (LINEAR, Ask("cells")),
         (LINEAR, Ask("gram")),
-        (LINEAR, Ask("gram", ((), (0,), (1, 2)))),
-        (LINEAR, Ask("gram", ((1,), (), ()))),
+        (LINEAR, Ask("gram", ((), (0,), (1, 2), (), ()))),
+        (LINEAR, Ask("gram", ((1,), (), (), (), ()))),
         (LINEAR, Ask("score", (), np.linspace(-1, 1, 2 * (1 + WIDTH)))),
-        (LINEAR, Ask("score", ((), (0,), (1, 2)), np.zeros(2 * WIDTH - 2))),
+        (LINEAR, Ask("score", ((), (0,), (1, 2), (), ()), np.zeros(2 * WIDTH - 2))),
         (KERNEL, Ask("products", (), principal())),
         (KERNEL, Ask("score", (), np.append(principal(), np.ones(9)))),
     ],
@@ -64,17 +64,32 @@ def refused(data: bytes, study: Study, message: str) -> None:
 @pytest.mark.parametrize(
     ("study", "ask", "message"),
     [
-        (LINEAR, Ask("products"), r"^an ask must be for cells or gram or score here, got 'products'$"),
+        (LINEAR, Ask("products"), r"^an ask must be for census or cells or gram or score here, got 'products'$"),
         (LINEAR, Ask("x" * 99), rf"got '{'x' * 40}'$"),
-        (LINEAR, Ask("cells", ((1,), (), ())), r"^an ask for cells must merge nothing"),
-        (LINEAR, Ask("gram", ((), ())), r"^merged must have a list for each of 3 columns, or none$"),
-        (LINEAR, Ask("gram", ((), (), ())), r"^merged must have a list for each of 3 columns, or none$"),
-        (LINEAR, Ask("gram", ((0,), (), ())), r"^merged must be ascending places of column 'age', got others$"),
-        (LINEAR, Ask("gram", ((), (2,), ())), r"^merged must be ascending places of column 'crp', got others$"),
-        (LINEAR, Ask("gram", ((), (), (4,))), r"^merged must be ascending places of column 'ward', got others$"),
-        (LINEAR, Ask("gram", ((), (), (2, 1))), r"^merged must be ascending places of column 'ward', got others$"),
-        (LINEAR, Ask("gram", ((), (), (-1,))), r"^merged must be ascending places of column 'ward', got others$"),
-        (LINEAR, Ask("gram", ((1,), (1,), (0, 1, 2, 3))), r"^an ask must fit the study: columns must be at least one"),
+        (LINEAR, Ask("gram", ((), ())), r"^merged must have a list for each of 3 columns and two, or none$"),
+        (LINEAR, Ask("gram", ((), (), ())), r"^merged must have a list for each of 3 columns and two, or none$"),
+        (LINEAR, Ask("gram", ((0,), (), (), (), ())), r"^merged must be ascending places of column 'age', got others$"),
+        (LINEAR, Ask("gram", ((), (2,), (), (), ())), r"^merged must be ascending places of column 'crp', got others$"),
+        (
+            LINEAR,
+            Ask("gram", ((), (), (4,), (), ())),
+            r"^merged must be ascending places of column 'ward', got others$",
+        ),
+        (
+            LINEAR,
+            Ask("gram", ((), (), (2, 1), (), ())),
+            r"^merged must be ascending places of column 'ward', got others$",
+        ),
+        (
+            LINEAR,
+            Ask("gram", ((), (), (-1,), (), ())),
+            r"^merged must be ascending places of column 'ward', got others$",
+        ),
+        (
+            LINEAR,
+            Ask("gram", ((1,), (1,), (0, 1, 2, 3), (), ())),
+            r"^an ask must fit the study: columns must be at least one",
+        ),
         (
             LINEAR,
             Ask("gram", (), np.zeros(1)),
@@ -97,9 +112,9 @@ def test_others_are_refused(study: Study, ask: Ask, message: str):
 
 
 def test_there_is_one_encoding():
-    fields = ["codedfl ask 4", "gram", 1, [[], [], [1]], b"", "", []]
+    fields = ["codedfl ask 5", "gram", 1, [[], [], [1], [], []], b"", "", [], b""]
     encode = msgspec.msgpack.encode
-    assert Ask.decode(encode(fields), LINEAR).merged == ((), (), (1,))
+    assert Ask.decode(encode(fields), LINEAR).merged == ((), (), (1,), (), ())
     refused(encode(fields) + b"\x00", LINEAR, "must have its fields")
     long_form = encode(fields).replace(b"\x91\x01", b"\x91\xcc\x01")
     refused(long_form, LINEAR, "one way there is")
@@ -107,17 +122,20 @@ def test_there_is_one_encoding():
         (0, "codedfl ask 2"),
         (1, 3),
         (2, 2),
-        (3, [[], [], [True]]),
+        (3, [[], [], [True], [], []]),
         (3, [[], [], 1]),
         (4, b"1234"),
         (4, 7),
         (5, "m"),
         (6, [1, 0]),
         (6, [-1]),
+        (7, b"1"),
+        (3, [[], [], [1], [0], []]),
+        (3, [[], [], [1], [], [3]]),
     ):
         changed = [*fields[:place], wrong, *fields[place + 1 :]]
         refused(encode(changed), LINEAR, "must")
-    minus_zero = ["codedfl ask 4", "score", 1, [], np.full(14, -0.0).tobytes(), "", []]
+    minus_zero = ["codedfl ask 5", "score", 1, [], np.full(14, -0.0).tobytes(), "", [], b""]
     refused(encode(minus_zero), LINEAR, "one way there is")
 
 
@@ -127,7 +145,7 @@ def test_damaged_asks_are_refused_in_one_line(data: st.DataObject):
     study, ask = data.draw(
         st.sampled_from(
             [
-                (LINEAR, Ask("gram", ((), (0,), (1, 2)))),
+                (LINEAR, Ask("gram", ((), (0,), (1, 2), (), ()))),
                 (KERNEL, Ask("products", (), principal())),
                 (LINEAR, Ask("cells")),
             ]

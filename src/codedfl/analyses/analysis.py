@@ -6,7 +6,7 @@ it needs one that is not there. They are found by being there; nothing else know
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
@@ -32,10 +32,9 @@ class Totals:
 
     study: as it was approved.
     cells, gram: the integers of these totals.
-    merged: what was merged after the first.
+    merged: what the census merged. refused: for each model that it forbids, why.
     before: a total of others that was kept; it is in ``gram``, and in nothing else.
     asked: the points that were asked for so far.
-    times_told: the times at which intervals of each survival model end that was made so far.
 
     Examples
     --------
@@ -48,7 +47,7 @@ class Totals:
     gram: Sequence[int]
     before: KeptSum = NOTHING_KEPT
     asked: list[Floats] = field(default_factory=list)
-    times_told: list[Floats] = field(default_factory=list)
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def final(self) -> Study:
@@ -57,8 +56,8 @@ class Totals:
 
     @cached_property
     def counts(self) -> CellCounts:
-        """The first total by name, of the study as it was approved."""
-        return CellCounts(self.study, self.cells)
+        """The counts by name, of the merged study."""
+        return CellCounts(self.final, self.cells)
 
     def final_of(self, model: _Model) -> _Model:
         """A model as its columns are then."""
@@ -89,7 +88,12 @@ class Totals:
     def ask(self, statistic: str, model: StudyModel, point: Floats = NOTHING) -> Ask:
         """An ask for a model; refused where the study's points are used up, or nothing of the model is left."""
         if all(one.name != model.name for one in self.final.models):
-            raise InvalidInput(f"columns of the model {model.name!r} must vary in enough rows, got none that does")
+            raise InvalidInput(
+                f"columns and times of the model {model.name!r} must be left after merging, got too few: they vary in"
+                " too few people, or a column that may not be merged was"
+            )
+        if objection := self.refused.get(model.name):
+            raise InvalidInput(objection)
         if statistic in self.study.at_points:
             if len(self.asked) >= self.study.most_points:
                 raise InvalidInput(

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from codedfl.analyses.analysis import Finding, Spread, Totals, register_analysis
-from codedfl.analyses.beginning import check_cells, check_columns
+from codedfl.analyses.beginning import check_columns
 from codedfl.analyses.inference import Inference
 from codedfl.analyses.maximum import NewtonSums, maximise
 from codedfl.analyses.robust import InferenceFinding
@@ -90,7 +90,6 @@ def conditional_logit(totals: Totals, model: ConditionalLogitModel) -> Generator
     """
     if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, *model.uses)):
         raise InvalidInput(clipped)
-    yield from check_cells(totals, model)
     check_columns(totals, model)
     problem = ConditionalProblem(totals, model)
     found = yield from maximise(totals, problem, np.zeros(problem.spread.width))

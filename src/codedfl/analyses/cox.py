@@ -16,7 +16,7 @@ from codedfl.analyses.glm import model_of, penalties
 from codedfl.analyses.glm_errors import triangle
 from codedfl.analyses.inference import CONSTANT, Inference, distributions
 from codedfl.analyses.maximum import Fitted, NewtonSums, maximise
-from codedfl.analyses.survival import joined_intervals
+from codedfl.analyses.survival import times_of
 from codedfl.contract.models.cox import CoxModel
 from codedfl.contract.study_columns import Units
 from codedfl.data.columns import CategoryColumn
@@ -260,7 +260,7 @@ def cox(totals: Totals, model: CoxModel) -> Generator[Ask, Any, Finding]:
     if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, *model.uses)):
         raise InvalidInput(clipped)
     check_columns(totals, model)
-    times, told = yield from joined_intervals(totals, model)
+    times, told = yield from times_of(totals, model)
     if not told[1, :, :-1].any():
         raise InvalidInput(
             f"{model.event!r} must be 1 in some row within the times of the model {model.name!r}, got none"
@@ -285,16 +285,15 @@ class CoxProblem:
         self.model, self._totals, self.times = model, totals, times
         self._final, (_, spread) = totals.final_of(model), totals.present(model.columns)
         self.spread = Spread(spread.place[1:] - 1, spread.width - 1)
-        self._kept = np.isin(np.array(model.times), times).astype(np.float64)
         self.at_zero, self.lost = -math.inf, 0
 
     def ask(self, beta: Floats) -> Ask:
         """One total."""
-        return self._totals.ask(Cox.name, self.model, np.append(beta, self._kept))
+        return self._totals.ask(Cox.name, self.model, beta)
 
     def read(self, integers: list[int], beta: Floats) -> NewtonSums:
         """Sums over all strata and times."""
-        bits = Cox(self._totals.final, np.append(beta, self._kept), self._final).bits
+        bits = Cox(self._totals.final, beta, self._final).bits
         self.last, self.lost = RiskSums.of(integers, len(beta), bits)
         likelihood, gradient, information = (one.sum(axis=0) for one in self.last.each(beta))
         if not beta.any():

@@ -27,12 +27,14 @@ def drive(study: Study, answer: Callable[[Ask], Answer], before: KeptSum = NOTHI
     Examples
     --------
     >>> from codedfl.analyses.driving import drive, read_total, total_json
+    >>> from codedfl.contract.census import Decision
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, held_out=0.0)
     >>> totals = {
-    ...     "cells": [30, 0, 30, 3, 0, 3, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0],
+    ...     "census": Decision(),
+    ...     "cells": [30, 0, 30, 0, 0, 0, 0, 0, 0],
     ...     "gram": [30, 0, 0, 2000, 2000, 2000],
     ... }
     >>> found = drive(study, lambda ask: totals[ask.statistic])

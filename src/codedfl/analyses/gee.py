@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
-from codedfl.analyses.beginning import check_cells
 from codedfl.analyses.glm import GlmProblem, in_units, start
 from codedfl.analyses.glm_errors import Errors, triangle
 from codedfl.analyses.maximum import Fitted, NewtonSums, information_inverse, towards
@@ -94,7 +93,6 @@ def gee(totals: Totals, model: GeeModel) -> Generator[Ask, Any, Finding]:
     """
     if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, *model.uses)):
         raise InvalidInput(clipped)
-    yield from check_cells(totals, model)
     found, of_clusters = yield from _solved(totals, model, GlmProblem(totals, model))
     rows = totals.counts.rows.rows
     made = in_units(totals, model, found, rows=rows, penalised=False, errors=Errors(found.covariance, words="robust"))

@@ -10,9 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
-from codedfl.analyses.beginning import check_cells, check_columns, check_weights
+from codedfl.analyses.beginning import check_columns
 from codedfl.analyses.calibration import Line, calibration_line
-from codedfl.analyses.cells import no_score as no_score_of
 from codedfl.analyses.glm_errors import Errors, errors_of
 from codedfl.analyses.inference import CONSTANT, Inference
 from codedfl.analyses.maximum import Fitted, NewtonSums, maximise, towards
@@ -225,8 +224,6 @@ def glm(totals: Totals, model: GlmModel) -> Generator[Ask, Any, Finding]:
     """
     if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, *model.uses)):
         raise InvalidInput(clipped)
-    check_weights(totals, model)
-    yield from check_cells(totals, model)
     problem = GlmProblem(totals, model)
     found = yield from maximise(totals, problem, start(totals, model))
     errors = yield from errors_of(totals, model, problem.spread, found, problem.reach(found.beta))
@@ -246,14 +243,12 @@ def _calibration(
 ) -> Generator[Ask, Any, tuple[ClassScore | None, str]]:
     """On held-out rows where the study has any, else on those that the model was made of."""
     study = totals.study
-    if why := no_score_of(study, totals.counts) if study.held_out else "":
-        return None, why
     if len(totals.asked) >= study.most_points:
         return None, f"points must be more than {study.most_points} for it"
     if max(map(abs, predictor_range(totals.final, totals.final_of(model), beta))) > model.bound:
         return None, "the last step went beyond the bound"
     counts: list[int] = yield totals.ask("calibration", model, beta)
-    return ClassScore.of(counts, 2, study.smallest_cell, held_out=bool(study.held_out)), ""
+    return ClassScore.of(counts, 2, study.smallest_cell, held_out=bool(totals.final.held_out)), ""
 
 
 def start(totals: Totals, model: GlmModel) -> Floats:

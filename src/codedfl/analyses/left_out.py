@@ -11,7 +11,7 @@ from codedfl.contract.study import Study, StudyColumn, factors_of
 from codedfl.data.columns import CategoryColumn
 from codedfl.typing import JsonObject
 
-_FEW = "it varies in too few rows, or on too few devices"
+_FEW = "it varies in too few people"
 
 
 class LeftOut(NamedTuple):
@@ -51,7 +51,7 @@ def terms_left_out(
     >>> from codedfl.data.columns import NumberColumn
     >>> columns = tuple(StudyColumn(NumberColumn(name), (0.0, 9.0), 1.0) for name in ("age", "rare"))
     >>> study = Study("stays", columns, NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, held_out=0.0)
-    >>> [one.term for one in terms_left_out(study, ((), (1,)), [])]
+    >>> [one.term for one in terms_left_out(study, ((), (1,), (), ()), [])]
     ['rare']
     """
     after = {one.column.name: one for one in merged_study(study, merged).columns}
@@ -61,36 +61,32 @@ def terms_left_out(
         there = {one.column.name: one for one in part.study.columns}
     wanted = (one for one in study.columns if one.width and (columns is None or one.column.name in columns))
     return tuple(
-        found
-        for one in wanted
-        for found in _of_column(study, one, after.get(one.column.name), there.get(one.column.name))
+        found for one in wanted for found in _of_column(one, after.get(one.column.name), there.get(one.column.name))
     )
 
 
-def _of_column(
-    study: Study, asked: StudyColumn, after: StudyColumn | None, there: StudyColumn | None
-) -> Iterator[LeftOut]:
+def _of_column(asked: StudyColumn, after: StudyColumn | None, there: StudyColumn | None) -> Iterator[LeftOut]:
     """``after``: merging; ``there``: what is left in the total."""
-    name, rare = asked.column.name, f"fewer than {study.smallest_cell} rows of a device"
+    name = asked.column.name
     if isinstance(asked.column, CategoryColumn):
         if after is None or not after.width:
-            yield LeftOut(name, "fewer than two of its levels are in enough rows, and on enough devices")
+            yield LeftOut(name, "fewer than two of its levels have enough people")
         elif there is None or not there.width:
-            yield LeftOut(name, f"all rows have one level: what {rare} have is told as a commoner one")
+            yield LeftOut(name, "all rows have one level")
         else:
-            yield from _levels(after, there, rare)
+            yield from _levels(after, there)
     elif after is None or not after.width:
         made = factors_of(asked)
         yield LeftOut(name, f"{_FEW}{', or a level in it does' * any(one.level for one in made)}")
     elif there is None or not there.width:
-        yield LeftOut(name, f"it is 0 in all rows: a product of levels, or an interval, that {rare} have is told as 0")
+        yield LeftOut(name, "it is the same in all rows")
 
 
-def _levels(after: StudyColumn, there: StudyColumn, rare: str) -> Iterator[LeftOut]:
+def _levels(after: StudyColumn, there: StudyColumn) -> Iterator[LeftOut]:
     assert isinstance(after.column, CategoryColumn) and isinstance(there.column, CategoryColumn)
     name, first = after.column.name, there.column.levels[0]
     for level in after.column.levels:
         if level not in (*there.column.levels, after.column.other, after.column.missing):  # nobody asked for these
-            yield LeftOut(f"{name} = {level}", f"no row has it: a level that {rare} have is told as a commoner one")
+            yield LeftOut(f"{name} = {level}", "no row has it")
     if first != after.column.levels[0]:
         yield LeftOut(f"{name} = {first}", "the others are compared with it now")

@@ -84,6 +84,10 @@ class LinearTotal:
     def __repr__(self) -> str:
         return f"<LinearTotal of {self.rows} rows, {len(self.study.design_names)} columns>"
 
+    def counts(self) -> list[list[int]]:
+        """The matrix of [1, X, Y] in whole numbers: of columns of 0 and 1, how many rows have both."""
+        return [[int(one) for one in row] for row in self._training.gram]
+
     @property
     def rows(self) -> int:
         """Training rows."""

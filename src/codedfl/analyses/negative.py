@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from codedfl.analyses.analysis import Finding, Spread, Totals, register_analysis
-from codedfl.analyses.beginning import check_cells, check_weights
 from codedfl.analyses.glm import GlmProblem, in_units, start
 from codedfl.analyses.maximum import Fitted, NewtonSums, maximise
 from codedfl.contract.models.negative import NegativeBinomialModel
@@ -35,8 +34,6 @@ def negative_binomial(totals: Totals, model: NegativeBinomialModel) -> Generator
     """
     if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, *model.uses)):
         raise InvalidInput(clipped)
-    check_weights(totals, model)
-    yield from check_cells(totals, model)
     problem = NegativeProblem(totals, model)
     found = yield from maximise(totals, problem, np.append(start(totals, model), math.log(_FIRST_ALPHA)))
     alpha = math.exp(found.beta[-1])

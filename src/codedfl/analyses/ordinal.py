@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from codedfl.analyses.analysis import Finding, Spread, Totals, register_analysis
-from codedfl.analyses.beginning import check_cells, check_columns
+from codedfl.analyses.beginning import check_columns
 from codedfl.analyses.inference import Inference
 from codedfl.analyses.maximum import NewtonSums, maximise
 from codedfl.analyses.robust import InferenceFinding
@@ -90,7 +90,6 @@ def proportional_odds(totals: Totals, model: ProportionalOddsModel) -> Generator
     """
     if clipped := totals.counts.clipped.objection(totals.study, model.columns):
         raise InvalidInput(clipped)
-    yield from check_cells(totals, model)
     check_columns(totals, model)
     problem, target = OrdinalProblem(totals, model), totals.study.target
     shares = np.cumsum([one.rows for one in totals.counts.classes]) / totals.counts.rows.rows

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from codedfl.analyses.analysis import Finding, Totals, analyse, register_analysis
-from codedfl.analyses.cells import Clipping, merge_rare, no_score
+from codedfl.analyses.cells import Clipping, no_score, unmarked
 from codedfl.analyses.inference import Inference
 from codedfl.analyses.kept import NOTHING_KEPT, KeptSum
 from codedfl.analyses.kernel import conduct_kernel
 from codedfl.analyses.linear import by_level_of
 from codedfl.analyses.nested import nested
 from codedfl.analyses.scoring import NumberScore, Score, ask_score
+from codedfl.contract.census import Decision
 from codedfl.contract.merging import Merged
 from codedfl.contract.study import NO_FEATURES, Study, SubModel
 from codedfl.data.model import TrainedModel
@@ -24,8 +25,8 @@ from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats, JsonObject
 
-Answer = list[int] | Floats
-"""Integers of a total; for ``products`` Theta as its solver found it."""
+Answer = list[int] | Floats | Decision
+"""Integers of a total; for ``products`` Theta as its solver found it; for ``census`` what follows from it."""
 
 NO_ROWS = "the study holds no rows out"
 CLIPPED = "clipped to the ranges, which moves coefficients and can hide that columns depend on each other"
@@ -170,8 +171,10 @@ def conduct(study: Study, before: KeptSum = NOTHING_KEPT) -> Generator[Ask, Any,
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, held_out=0.0)
     >>> run = conduct(study)
     >>> next(run)
+    <Ask for census>
+    >>> run.send(Decision())
     <Ask for cells>
-    >>> run.send([30, 0, 30, 3, 0, 3, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0])
+    >>> run.send([30, 0, 30, 0, 0, 0, 0, 0, 0])
     <Ask for gram>
     >>> try:
     ...     run.send([30, 0, 0, 2000, 2000, 2000])
@@ -182,13 +185,14 @@ def conduct(study: Study, before: KeptSum = NOTHING_KEPT) -> Generator[Ask, Any,
     if study.noise is not None:
         model, _, why, _ = yield from conduct_kernel(study, (), NO_ROWS)
         return StudyFindings(model, None, why, None, "", None, (), [], ())
-    cells: list[int] = yield Ask("cells")
-    merged = merge_rare(study, cells)
-    if study.takes_whole_rows:  # such features have no columns of their own that could pick out people
-        merged = ()
-    totals = Totals(study, cells, merged, (), before)
-    seen = (totals.clipped, totals.counts.unmarked(study, merged), totals.counts.left_out)
-    why = no_score(study, totals.counts) if study.held_out else NO_ROWS
+    decision: Decision = yield Ask("census")
+    if objection := decision.objection():
+        raise InvalidInput(objection)
+    merged = decision.merged
+    cells: list[int] = yield Ask("cells", merged)
+    totals = Totals(study, cells, merged, (), before, refused=decision.refused)
+    seen = (totals.clipped, unmarked(study, merged), totals.counts.left_out)
+    why = no_score(study, totals.final) if study.held_out else NO_ROWS
     if study.features == NO_FEATURES:
         described = yield from _models(totals)
         return StudyFindings(None, None, why, None, "", cells[0], described, [], merged, *seen)
@@ -202,7 +206,7 @@ def conduct(study: Study, before: KeptSum = NOTHING_KEPT) -> Generator[Ask, Any,
     if found.model is None:
         raise InvalidInput(found.no_model)
     score = found.score
-    if "score" in study.statistics and not why:
+    if not why and not totals.final.holds_out_gram:
         point = totals.linear().on_design(found.model.theta).ravel()
         totals.asked.append(point)
         score, why = yield from ask_score(totals.final, merged, point)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
+from dataclasses import replace
+
+import msgspec
 
 from codedfl.analyses.study_analysis import Answer
-from codedfl.device.study_sums import StudySums
+from codedfl.contract.census import Decision, encode_rounds, needs_census
+from codedfl.device.study_sums import CENSUS, StudySums
 from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.registry import make_solver
 from codedfl.solve.training import Training
@@ -43,10 +47,18 @@ class StudyTotals:
     ) -> None:
         self._sums, self._session, self._store = sums, session, store
         self._on_epoch, self._tell = on_epoch, tell
+        self._decision = Decision()
         self.owners: dict[str, list[str]] = {}  # whose rows are in which sum, by the name of its statistic
 
     def answer(self, ask: Ask) -> Answer:
-        """The total: whole numbers; for products the model that the study's solver makes of them."""
+        """The total: whole numbers; for products the model that the study's solver makes of them; what a census says.
+
+        Whatever is asked is asked over the groups and with the mergings of the census.
+        """
+        if ask.statistic == CENSUS:
+            self._decision = self._census()
+            return self._decision
+        ask = replace(ask, groups=self._decision.groups, census=self._decision.digest)
         asked, terms = ask.encode(), self._sums.terms
         self._tell(SumBegun(ask.statistic))
         parts = tuple(Part(terms.holders_of(role), 1) for role in range(terms.colluders + 1))
@@ -62,10 +74,42 @@ class StudyTotals:
 
     def objection(self, ask: Ask, here: Collection[str]) -> str:
         """Why these devices are too few for this sum; empty when they will do."""
-        before = self.owners.get("gram", ()) if ask.model else ()
+        before = [name for group in ask.groups for name in self._sums.terms.groups[group]]
         if gone := ", ".join(sorted(set(before) - set(here))):
-            return f"the model {ask.model!r} waits for {gone}: all its totals are over the same rows"
+            what = f"the model {ask.model!r}" if ask.model else f"the sum of {ask.statistic}"
+            return f"{what} waits for {gone}: all sums of a study are over the groups that its census counted"
         return too_few(self._sums, here)
+
+    # -- the census
+
+    def _census(self) -> Decision:
+        """Round after round over whoever is there in whole groups, until all cells pass."""
+        if not needs_census(self._sums.study):
+            return Decision()
+        self._tell(SumBegun(CENSUS))
+        groups = self._groups()
+        rounds: list[list[bytes]] = []
+        census, content, before = None, b"", b""
+        while census is None or not census.is_over:
+            asks = self._sums.census_asks(groups, census, before)
+            rounds.append([self._session.certified(one.encode()).encode() for one in asks])
+            content = encode_rounds(rounds)
+            _, census = self._sums.census(content)
+            before = self._session.offer(content)
+        self._on_epoch(1)
+        return Decision(groups, census.merged, before, census.refused())
+
+    def _groups(self) -> tuple[int, ...]:
+        """S: the groups that are there, once; a server that is started again has the same.
+
+        Invariant: it is kept before anything is asked about it, or two sums could differ by a group.
+        """
+        kept = self._store.get(("groups",))
+        if kept is None:
+            here = self._session.enrol(lambda here: too_few(self._sums, here))
+            kept = msgspec.msgpack.encode(self._sums.terms.whole_groups(here))
+            self._store.put(("groups",), kept)
+        return msgspec.msgpack.decode(kept, type=tuple[int, ...])
 
     # -- products
 

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
-from codedfl.analyses.cells import joined
 from codedfl.analyses.inference import distributions
 from codedfl.contract.models import TimedModel
 from codedfl.contract.models.survival import SurvivalModel
+from codedfl.contract.timing import n_groups
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import Ask
-from codedfl.statistics.survival import n_groups
 from codedfl.typing import Floats, Integers, JsonObject
 
 _NORMAL = 1.959963984540054  # standard errors on either side of a 95 % interval
@@ -154,7 +152,7 @@ def survival(totals: Totals, model: SurvivalModel) -> Generator[Ask, Any, Findin
     if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, model.event)):
         raise InvalidInput(clipped)
     study = totals.final
-    times, told = yield from joined_intervals(totals, model)
+    times, told = yield from times_of(totals, model)
     others, events = told
     ends = others + events
     at_risk = np.cumsum(ends[:, ::-1], axis=1)[:, ::-1]
@@ -168,43 +166,25 @@ def survival(totals: Totals, model: SurvivalModel) -> Generator[Ask, Any, Findin
     return SurvivalFinding(model.name, curves, *log_rank(at_risk[:, :-1], events[:, :-1]), merged)
 
 
-def joined_intervals(totals: Totals, model: TimedModel) -> Generator[Ask, Any, tuple[Floats, Integers]]:
-    """The times that end an interval with enough in it, and times cut short and events: 2 x groups x intervals.
-
-    Where a column says when rows begin, those that begin in an interval are enough or none, too.
+def times_of(totals: Totals, model: TimedModel) -> Generator[Ask, Any, tuple[Floats, Integers]]:
+    """The times that end an interval after the census, and censored times and events: 2 x groups x intervals.
 
     Examples
     --------
     See ``survival``, which begins with it.
     """
-    groups, smallest, grid = n_groups(totals.final, model), totals.study.smallest_cell, np.array(model.times)
-    # Curves of two models, by other groups or events, end intervals at times of the first, or differences would be few.
-    kept = np.isin(grid, totals.times_told[-1]) if totals.times_told else np.ones(len(grid), dtype=np.bool_)
-    numbers: list[int] = yield totals.ask("ends", model)
-    kept[kept] = joined(_up_to(np.array(numbers).reshape(-1, len(grid) + 1), kept), smallest)
-    if not kept.any():
-        raise InvalidInput(_withheld(model, smallest))
-    counts: list[int] = yield totals.ask("survival", model, kept.astype(np.float64))
-    told = np.array(counts).reshape(2 * groups, -1)
-    # Risk sets and events give back the times cut short, so each of both must be none or enough.
-    again = joined(told, smallest)
-    if not again.any():
-        raise InvalidInput(_withheld(model, smallest))
-    times = grid[kept][again]
-    totals.times_told.append(times)
-    return times, _up_to(told, again).reshape(2, groups, -1)
-
-
-def _up_to(counts: Integers, kept: NDArray[np.bool_]) -> Integers:
-    """Counts of the intervals that end with the times that are kept, and of what is beyond them."""
-    return np.add.reduceat(counts, np.concatenate(([0], np.flatnonzero(kept) + 1)), axis=1)
+    final = next((one for one in totals.final.models if one.name == model.name), None)
+    if not isinstance(final, TimedModel):
+        raise InvalidInput(_withheld(model, totals.study.smallest_cell))
+    counts: list[int] = yield totals.ask("survival", model)
+    return np.array(final.times), np.array(counts).reshape(2, n_groups(totals.final, final), -1)
 
 
 def _withheld(model: TimedModel, smallest: int) -> str:
     return (
         f"times of the model {model.name!r} must leave an interval in which, as after it, every group has none or at"
-        f" least {smallest} events (smallest_cell) and as many times cut short, got none such: take fewer and longer"
-        " times, or join groups"
+        f" least {smallest} people with the event (smallest_cell) and as many censored, by the census, got none such:"
+        " take fewer and longer times, or join groups"
     )
 
 

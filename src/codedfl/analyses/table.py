@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
-from codedfl.analyses.beginning import check_cells, check_columns
+from codedfl.analyses.beginning import check_columns
 from codedfl.analyses.glm import in_units
 from codedfl.analyses.maximum import Fitted, NewtonSums, information_inverse
 from codedfl.contract.combinations import FEW_CELLS, cell_codes, count_cells
@@ -40,7 +40,6 @@ def fit_table(totals: Totals, model: TableModel) -> Generator[Ask, Any, Finding]
         raise InvalidInput(
             f"columns of the model {model.name!r} must have at most {FEW_CELLS} combinations for a table, got {cells}"
         )
-    yield from check_cells(totals, model)
     check_columns(totals, model)
     numbers: list[int] = yield totals.ask("contingency", model)
     final = totals.final_of(model)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
 from codedfl.analyses.arms import Arm, arms_of, differences
-from codedfl.analyses.cells import FEW, CellCounts, Count, is_enough, rare_levels, told
+from codedfl.analyses.cells import FEW, CellCounts, Count, rare_together, told, unmarked
 from codedfl.analyses.described import (
     QUANTILES,
     DescribedLevels,
@@ -28,7 +28,7 @@ from codedfl.analyses.described import (
 from codedfl.contract.models import TableOne
 from codedfl.contract.study import Study
 from codedfl.contract.study_columns import ClassTarget, StudyColumn
-from codedfl.data.columns import CategoryColumn
+from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.statistics.arms import Arms
 from codedfl.statistics.histogram import Histogram
 from codedfl.statistics.statistic import Ask
@@ -145,9 +145,11 @@ def describe(totals: Totals, model: TableOne) -> Generator[Ask, Any, Finding]:
     study, counts = totals.study, totals.counts
     kept = totals.final_of(model)
     numbers = numbers_of(Histogram(totals.final, model=kept), integers)
+    final = {one.column.name: one for one in totals.final.columns}
+    few = unmarked(study, totals.merged)
     columns = [
-        _column(study, one, cells, counts, numbers.get(one.column.name))
-        for one, cells in zip(study.columns, counts.columns, strict=True)
+        _column(study, one, final.get(one.column.name), counts, numbers.get(one.column.name), few)
+        for one in study.columns
         if one.column.name in model.columns
     ]
     columns.append(_target(study, counts, numbers.get(study.target.name)))
@@ -173,44 +175,56 @@ def describe(totals: Totals, model: TableOne) -> Generator[Ask, Any, Finding]:
 
 
 def _column(
-    study: Study, one: StudyColumn, cells: Sequence[Count], counts: CellCounts, sums: Sums | None
+    study: Study,
+    one: StudyColumn,
+    final: StudyColumn | None,
+    counts: CellCounts,
+    sums: Sums | None,
+    few: Collection[str],
 ) -> DescribedNumber | DescribedLevels | None:
+    """``final``: what the census has left of it. few: columns of which a few values are missing."""
     if isinstance(one.column, CategoryColumn):
-        return _levels(study, one.column, cells)
-    if sums is None:  # it varies in too few rows
+        return _levels(one.column, None if final is None else final.column, counts)
+    if sums is None or final is None:  # it varies in too few people
         return None
-    gaps = cells[0]
-    missing = told(study, gaps.rows, gaps.devices)
+    name, gaps = one.column.name, counts.columns[one.column.name][0]
+    missing = FEW if name in few else told(study, gaps.rows)
     rows = None if missing == FEW else counts.rows.rows - gaps.rows
-    found = described_number(study, one.column.name, sums, (rows, missing), one.column.missing)
-    return replace(found, clipped=found.name in counts.clipped.values, missing_codes=one.column.missing_codes)
+    found = described_number(study, name, sums, (rows, missing), one.column.missing)
+    return replace(found, clipped=name in counts.clipped.values, missing_codes=one.column.missing_codes)
 
 
 def _target(study: Study, counts: CellCounts, sums: Sums | None) -> DescribedNumber | DescribedLevels:
     target = study.target
     if isinstance(target, ClassTarget):
-        named = _levels(study, CategoryColumn(target.name, tuple(map(str, target.classes))), counts.classes)
-        return DescribedLevels(target.name, target.classes, named.counts)
+        rows, names = [one.rows for one in counts.classes], tuple(map(str, target.classes))
+        rare = rare_together(rows, study.smallest_cell)
+        shown: list[tuple[str, int | None]] = [(name, rows[i]) for i, name in enumerate(names) if i not in rare]
+        together = sum(rows[place] for place in rare)
+        if rare:
+            enough = together >= study.smallest_cell
+            shown.append((", ".join(names[place] for place in sorted(rare)), together if enough else None))
+        if any(count is None for _, count in shown):  # the others would give it back
+            shown = [(name, None) for name, _ in shown]
+        return DescribedLevels(target.name, target.classes, tuple(shown))
     assert sums is not None
     found = described_number(study, target.name, sums, (counts.rows.rows, 0), None)
     return replace(found, clipped=found.name in counts.clipped.values)
 
 
-def _levels(study: Study, column: CategoryColumn, cells: Sequence[Count]) -> DescribedLevels:
-    """Rare levels together; where even those are too few, or all others, no count at all."""
-    rare = set(rare_levels(study, column, cells))
-    rare |= {column.levels.index(column.other)} if rare and column.other else set()
-    counts: list[tuple[str, int | None]] = [
-        (level, cell.rows)
-        for place, (level, cell) in enumerate(zip(column.levels, cells, strict=True))
-        if place not in rare
-    ]
-    if rare:
-        together = sum((cells[place] for place in rare), Count(0, 0, 0, 0))
-        safe = is_enough(study, together)
-        counts.append((", ".join(column.levels[place] for place in sorted(rare)), together.rows if safe else None))
-    if any(rows is None for _, rows in counts):
-        counts = [(level, None) for level, _ in counts]
-    return DescribedLevels(
-        column.name, column.levels, tuple(counts), column.missing, column.other, column.missing_codes
-    )
+def _levels(column: CategoryColumn, final: NumberColumn | CategoryColumn | None, counts: CellCounts) -> DescribedLevels:
+    """The levels that the census has left, and those that it has merged by their names; no count of a column of one."""
+    said: list[tuple[str, int | None]]
+    if isinstance(final, CategoryColumn):
+        cells: Sequence[Count] = counts.columns[column.name]
+        said = [(_named(column, final, level), cell.rows) for level, cell in zip(final.levels, cells, strict=True)]
+    else:
+        said = [(", ".join(column.levels), None)]
+    return DescribedLevels(column.name, column.levels, tuple(said), column.missing, column.other, column.missing_codes)
+
+
+def _named(column: CategoryColumn, final: CategoryColumn, level: str) -> str:
+    """Of *other* all that it stands for."""
+    if not final.merged or (level in column.levels and level != column.other):
+        return level
+    return ", ".join(one for one in column.levels if one in final.merged or one == column.other)

@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
-from codedfl.analyses.beginning import check_cells, check_columns
+from codedfl.analyses.beginning import check_columns
 from codedfl.analyses.glm_errors import triangle
 from codedfl.analyses.inference import Inference
 from codedfl.analyses.maximum import maximise
-from codedfl.analyses.survival import joined_intervals
+from codedfl.analyses.survival import times_of
 from codedfl.analyses.weighting import Chance
 from codedfl.contract.models.weighting import IptwCoxModel
 from codedfl.errors import InvalidInput
@@ -156,13 +156,11 @@ def iptw_cox(totals: Totals, model: IptwCoxModel) -> Generator[Ask, Any, Finding
     """
     if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, *model.uses)):
         raise InvalidInput(clipped)
-    yield from check_cells(totals, model)
     check_columns(totals, model)
-    times, told = yield from joined_intervals(totals, model)
+    times, told = yield from times_of(totals, model)
     problem = Chance(totals, model)
     found = yield from maximise(totals, problem, np.zeros(problem.spread.width), close=1e-7)
-    point = np.append(found.beta, np.isin(np.array(model.times), times).astype(np.float64))
-    final = totals.final_of(model)
+    point, final = found.beta, totals.final_of(model)
     integers: list[int] = yield totals.ask(WeightedTimes.name, model, point)
     leaving, dying = WeightedTimes(totals.final, point, final).reals(integers).reshape(2, 2, -1)
     at_risk = np.cumsum(leaving[:, ::-1], axis=1)[:, ::-1][:, :-1]
@@ -172,9 +170,7 @@ def iptw_cox(totals: Totals, model: IptwCoxModel) -> Generator[Ask, Any, Finding
     most = np.abs(of_risk).sum(axis=1).max() + np.abs(of_event).max()
     if most > MOST_SCORE:
         raise InvalidInput(f"hazards of the model {model.name!r} must be smaller for its errors: take earlier times")
-    numbers = np.zeros((4, len(model.times)))
-    numbers[:, point[len(found.beta) :] == 1.0] = np.vstack((of_risk, of_event))
-    point = np.append(point, numbers)
+    point = np.append(point, np.vstack((of_risk, of_event)))
     integers = yield totals.ask(WeightedScores.name, model, point)
     values, width = WeightedScores(totals.final, point, final).reals(integers), len(found.beta)
     slopes = np.zeros((width + 1, width + 1))

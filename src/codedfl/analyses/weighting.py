@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
-from codedfl.analyses.beginning import check_cells, check_columns
+from codedfl.analyses.beginning import check_columns
 from codedfl.analyses.glm import GlmProblem
 from codedfl.analyses.glm_errors import triangle
 from codedfl.analyses.inference import CONSTANT, Inference
@@ -147,7 +147,6 @@ def iptw(totals: Totals, model: IptwModel) -> Generator[Ask, Any, Finding]:
     """
     if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, *model.uses)):
         raise InvalidInput(clipped)
-    yield from check_cells(totals, model)
     check_columns(totals, model)
     problem = Chance(totals, model)
     found = yield from maximise(totals, problem, np.zeros(problem.spread.width), close=1e-7)

@@ -9,11 +9,10 @@ import numpy as np
 
 from codedfl.authoring.guessed_columns import codes_of_gaps
 from codedfl.contract.design_columns import DesignCheck, check_design, copied_columns
-from codedfl.contract.small_cells import cell_objection, own_rows
-from codedfl.contract.snapshot import RowTags, Snapshot, tags_of
+from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import ClassTarget, Study, StudyColumn, factors_of
 from codedfl.contract.study_columns import GAP, Grid, NumberTarget
-from codedfl.data.columns import CategoryColumn, NumberColumn, as_numbers, as_texts, without_codes
+from codedfl.data.columns import NumberColumn, as_numbers, as_texts, without_codes
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
 from codedfl.typing import Integers, Rows
@@ -47,7 +46,6 @@ class TableCheck:
     left_out: rows with gaps, in a study that takes complete cases only; ``rows`` are the others.
     least_pod: how many owners the device's pod must have, so that its totals have enough rows; 0 if any pod will do.
     design: what the design columns do on the training rows, if the table can be used at all.
-    few: levels and gaps of too few rows to be told, with their rows; for the owner's screen alone.
     copies: columns that are the same but for their unit here.
     remarks: values that look like codes of gaps, and ids of several rows.
     """
@@ -59,7 +57,6 @@ class TableCheck:
     least_pod: int
     objections: tuple[str, ...]
     design: tuple[DesignCheck, ...] = ()
-    few: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
@@ -100,12 +97,9 @@ def check_table(study: Study, table: RawTable) -> TableCheck:
     if objections or any(one.objection is not None for one in columns):
         return TableCheck(*counts, tuple(objections), remarks=tuple(_remarks(study, table)))
     # Which rows are held out is the device's secret; any key shows how many there would be, about.
-    rows, tags = own_rows(study, table, _ANY_KEY)
-    objection = cell_objection(study, tags)
-    few = tuple(_few(study, rows, tags)) if study.noise is None else ()
+    rows = take_snapshot(study, table, _ANY_KEY)
     copies = tuple(copied_columns(study, rows))
-    refused, remarks = (objection,) if objection else (), tuple(_remarks(study, table))
-    return TableCheck(*counts, refused, check_design(study, rows), few, copies, remarks)
+    return TableCheck(*counts, (), check_design(study, rows), copies, tuple(_remarks(study, table)))
 
 
 def _remarks(study: Study, table: RawTable) -> Iterator[str]:
@@ -126,23 +120,6 @@ def _remarks(study: Study, table: RawTable) -> Iterator[str]:
             yield f"id {study.id!r}: {several} stand in several rows, and every row counts as a person (smallest_cell)"
         if without := int((ids == "").sum()):
             yield f"id {study.id!r}: {without} row(s) have none"
-
-
-def _few(study: Study, rows: Snapshot, tags: RowTags) -> Iterator[str]:
-    """What is told as something else, with its rows: for the owner's own screen."""
-    for place, one in enumerate(study.columns):
-        name, used = one.column.name, tags.used[:, place]
-        if factors_of(one):
-            continue
-        category = isinstance(one.column, CategoryColumn)
-        otherwise = (tags.told[:, place] != used) & (rows.codes[:, place] != GAP)
-        codes = np.arange(len(one.column.levels)) if isinstance(one.column, CategoryColumn) else np.array([GAP])
-        told = "is told as another level" if category else "is told as the mean of this table"
-        for code, tag in zip(codes, tags_of(name, codes, one.used, _ANY_KEY), strict=True):
-            count = int(((used == tag) & otherwise).sum())
-            what = repr(one.values(np.array([code]))[0].item()) if category else "a gap"
-            if count:
-                yield f"{name}: {what}, in {count} row(s), fewer than {study.smallest_cell} (smallest_cell), {told}"
 
 
 def _complete(study: Study, table: RawTable) -> RawTable:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +15,7 @@ from codedfl.cli.broker_options import State
 from codedfl.cli.screen import Screen
 from codedfl.cli.sections import show_sections
 from codedfl.contract.kit import load_kit
+from codedfl.errors import InvalidInput
 from codedfl.on_demand import loading
 from codedfl.private_files import default_state_dir
 
@@ -26,7 +29,12 @@ def approve_study(
     ] = None,
     state: State = None,
     policy: Annotated[Path | None, typer.Option(metavar="FILE", help="What this device allows (TOML).")] = None,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KIND=WHY", help="Accept findings of this kind, on record.", show_default="none"),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show and judge only: nothing is recorded.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Record without asking at the terminal.")] = False,
 ) -> None:
     """Read what a study means on this device's rows, and record that it may take part in exactly it.
 
@@ -37,7 +45,7 @@ def approve_study(
     """
     screen, found, states = Screen(), load_kit(kit), state or default_state_dir()
     with loading():  # what judges it, once there is something to judge
-        from codedfl.contract.approval import approve
+        from codedfl.contract.approval import Deciding, approve
         from codedfl.contract.device_folder import DeviceFolder
         from codedfl.contract.policy import Policy, load_policy
         from codedfl.contract.words import printable
@@ -57,12 +65,16 @@ def approve_study(
         load_identity(states / name / DEVICE_KEY).public,
         None if table is None else read_file(table, empty=True),
         DeviceFolder.of(states, name),
-        who=who,
-        when=datetime.now(UTC).isoformat(timespec="seconds"),
-        policy=load_policy(policy) if policy else Policy(),
+        Deciding(
+            who,
+            datetime.now(UTC).isoformat(timespec="seconds"),
+            load_policy(policy) if policy else Policy(),
+            accepted_kinds(accept or ()),
+        ),
         show=lambda sections: show_sections(screen, sections),
         words=words_of(loaded),
         dry_run=dry_run,
+        confirm=lambda: None if yes else _confirm(),
     )
     said = f"{approval.name} ({approval.digest.hex()[:16]}...) is approved by {approval.who} since {approval.when}"
     screen.say()
@@ -70,6 +82,59 @@ def approve_study(
         screen.sentence("nothing speaks against this study, and nothing was recorded: approve it without --dry-run")
         return
     screen.sentence(f"{printable(said)}, with {approval.rows} rows, {approval.held_out} of them held out")
+
+
+def accepted_kinds(given: Sequence[str]) -> dict[str, str]:
+    """From KIND=WHY, for each kind why it is accepted.
+
+    Examples
+    --------
+    >>> from codedfl.cli.approve import accepted_kinds
+    >>> accepted_kinds(["rows=they gave their consent"])
+    {'rows': 'they gave their consent'}
+    """
+    from codedfl.contract.judgement import KINDS
+
+    found = {}
+    for one in given:
+        kind, _, why = one.partition("=")
+        if kind not in KINDS or not why.strip():
+            raise InvalidInput(f"--accept must be KIND=WHY with a kind of {', '.join(KINDS)}, got {one!r:.80}")
+        found[kind] = why.strip()
+    return found
+
+
+def _confirm() -> None:
+    """At a terminal somebody is asked before anything is recorded; a script has decided by itself."""
+    if sys.stdin.isatty():
+        typer.confirm("Approve this study on this device?", abort=True)
+
+
+def accept_groups(
+    digest: Annotated[str, typer.Argument(help="How the study's digest begins, as codedfl site ledger shows it.")],
+    groups: Annotated[str, typer.Option(metavar="N,N", help="The disclosure groups, as codedfl roster show has them.")],
+    name: Annotated[str, typer.Option(metavar="NAME", help="This device's name, as on the roster.")],
+    who: Annotated[str, typer.Option(metavar="NAME", help="Who accepts it.")],
+    why: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the record.")],
+    state: State = None,
+) -> None:
+    """Accept that a study's sums are over other disclosure groups than before, on record.
+
+    For example since a hospital has left, or is back. The difference of both sums is about those groups alone.
+
+    Example: `codedfl site accept 1a2b3c --groups 0,1 --name site-1 --who "Dr. Example" --why "site-7 has left"`
+    """
+    from codedfl.contract.device_folder import DeviceFolder
+    from codedfl.contract.words import printable
+
+    try:
+        numbers = [int(one) for one in groups.split(",")]
+    except ValueError:
+        raise InvalidInput(f"--groups must be numbers with commas, got {groups!r:.80}") from None
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    with DeviceFolder.of(state or default_state_dir(), name).ledger() as ledger:
+        ledger.accept_groups(digest, numbers, who, why, when)
+    Screen().sentence(f"sums over the disclosure groups {groups} are accepted by {printable(who)}: {printable(why)}")
 
 
 def withdraw_approval(

@@ -263,7 +263,7 @@ def _show_check(screen: Screen, found: TableCheck) -> None:
         screen.show(shown)
     for line in (*found.objections, *(one.objection for one in found.columns if one.objection)):
         screen.remark(f"cannot be used: {line}")
-    for line in (*found.few, *found.copies, *found.remarks):
+    for line in (*found.copies, *found.remarks):
         screen.item(printable(line))
     left_out = f" without gaps ({found.left_out} left out)" if found.left_out else ""
     pod = f" in a pod of at least {found.least_pod} owners (least_rows)" if found.least_pod else ""

@@ -17,7 +17,7 @@ from codedfl.contract.roster import Roster
 from codedfl.contract.study import GCV, Study
 from codedfl.data.labels import ClassLabels
 from codedfl.data.recipe import Recipe
-from codedfl.report.study_files import cautions, merged_words, narrow, recoded_note
+from codedfl.report.study_files import cautions, merged_words, narrow
 from codedfl.report.text import score as score_text
 
 _MOST_NAMES = 4
@@ -52,8 +52,6 @@ def show_findings(screen: Screen, study: Study, findings: StudyFindings, *more: 
             screen.say(line)
     for line in cautions(study):
         screen.remark(f"warning: {line}")
-    for line in recoded_note(study):
-        screen.remark(f"note: {line}")
 
 
 def devices_fact(roster: Roster, owners: Mapping[str, Sequence[str]]) -> tuple[str, str]:

@@ -34,6 +34,10 @@ TREE = (
             "study_report:report_study",
             "Make the page of a result again, with figures as SVG, PDF and PNG and tables as CSV, HTML and LaTeX.",
         ),
+        release=(
+            "study_release:release_study",
+            "Check a result by the rules of output checkers, and write what may be published.",
+        ),
         refit=(
             "study_refit:refit_study",
             "Make another linear model of a study's sum: another penalty, fewer columns, tests, a lasso.",
@@ -71,6 +75,10 @@ TREE = (
         approve=(
             "approve:approve_study",
             "Read what a study means on this device's rows, and record that it may take part in exactly it.",
+        ),
+        accept=(
+            "approve:accept_groups",
+            "Accept that a study's sums are over other disclosure groups than before, on record.",
         ),
         withdraw=("approve:withdraw_approval", "Take back an approval to which this device has not contributed yet."),
         check=(

@@ -1,29 +1,59 @@
 """Approving a study on a device: its words are shown, it is judged, and then the rows are frozen.
 
-Everything is judged here, once, before anything leaves; a run only reads what was frozen. Refusals are for the
-operator: they name rows and counts, which nobody else may see.
+Everything is judged here, once, before anything leaves; a run only reads what was frozen. What few rows could be told
+of is a finding (``judgement``): the operator's policy refuses, asks or allows, and what was accepted is on record.
+Refusals are for the operator: they name rows and counts, which nobody else may see.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from codedfl.contract.combinations import iteration_objection
+from codedfl.contract.combinations import cell_columns
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.ledger import Approval
-from codedfl.contract.policy import Policy, policy_objection, spending_objection, study_rho
+from codedfl.contract.former import former_findings
+from codedfl.contract.judgement import Finding, judged
+from codedfl.contract.ledger import Approval, Ledger
+from codedfl.contract.models import StudyModel
+from codedfl.contract.policy import Policy, policy_objection, shown_directions, spending_objection, study_rho
 from codedfl.contract.roster import Roster
-from codedfl.contract.small_cells import cell_objection, own_rows
-from codedfl.contract.snapshot import RowTags, Snapshot
+from codedfl.contract.seen import SeenRows, recognised, seen_rows
+from codedfl.contract.snapshot import Snapshot, take_snapshot
 from codedfl.contract.study import Study
 from codedfl.contract.words import Section, Words, explain
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
 
-_NO_TAGS = np.zeros((0, 0), dtype=np.uint64)
-_NO_ROWS = RowTags((), _NO_TAGS, _NO_TAGS, _NO_TAGS, "", _NO_TAGS.ravel(), np.zeros(0, dtype=np.bool_))
+
+@dataclass(frozen=True)
+class Deciding:
+    """Who decides about findings, and how.
+
+    who, when: who approves, and the time. policy: the operator's own limits.
+    accept: for a kind of finding why it is accepted. ask: asked about any other finding; returns why, or "".
+
+    >>> Deciding("Ada", "today").reason(Finding("rows", "3 rows")) is None
+    True
+    """
+
+    who: str
+    when: str
+    policy: Policy = Policy()  # noqa: RUF009 - frozen
+    accept: Mapping[str, str] = field(default_factory=dict)
+    ask: Callable[[Finding], str] = field(default=lambda _finding: "")
+
+    def reason(self, finding: Finding) -> str | None:
+        """Why a finding is accepted; None where it is not."""
+        said = self.policy.on(finding.kind)
+        if said == "allow":
+            return "allowed by the policy"
+        if said == "refuse":
+            return None
+        return self.accept.get(finding.kind) or self.ask(finding) or None
 
 
 def approve(
@@ -33,13 +63,12 @@ def approve(
     key: bytes,
     table: RawTable | None,
     folder: DeviceFolder,
+    deciding: Deciding,
     *,
-    who: str,
-    when: str,
-    policy: Policy = Policy(),  # noqa: B008 - frozen
     show: Callable[[tuple[Section, ...]], object] = lambda _: None,
     words: Words | None = None,
     dry_run: bool = False,
+    confirm: Callable[[], object] = lambda: None,
 ) -> Approval:
     """Show, judge, record and freeze; again for the same study and rows changes nothing, and mends what a crash left.
 
@@ -50,19 +79,19 @@ def approve(
     name, key : str, bytes
         This device, and its own public key.
     table : RawTable or None
-        Its rows; None for a helper, which has none.
+        Its rows; None for a key-only participant, which has none.
     folder : DeviceFolder
         Where the ledger and the frozen rows are kept.
-    who, when : str
-        Who approves, and the time.
-    policy : Policy
-        The operator's own limits.
+    deciding : Deciding
+        Who approves, and what becomes of findings.
     show : callable
         Gets the words of the study before anything is judged.
     words : mapping
         What each statistic lets leave, and what it can show.
     dry_run : bool
         Show and judge only: nothing is recorded, and no rows are frozen.
+    confirm : callable
+        Called when all is judged, before anything is recorded; what it raises ends the approval.
 
     Examples
     --------
@@ -75,43 +104,107 @@ def approve(
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
     >>> study = Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 3, held_out=0)
     >>> study = replace(study, roster=roster.digest().hex(), server_key="ab" * 32)
-    >>> table = as_raw_table({"age": range(20, 40), "days": range(20)})
+    >>> table = as_raw_table({"age": range(20, 40), "days": [1, 7, 3, 9] * 5})
     >>> folder = DeviceFolder(Path(tempfile.mkdtemp()) / "clinic-1")
-    >>> approve(study, roster, "clinic-1", keys["clinic-1"], table, folder, who="Ada", when="today").rows
+    >>> approve(study, roster, "clinic-1", keys["clinic-1"], table, folder, Deciding("Ada", "today")).rows
     20
     """
     helper = _checked_member(study, roster, name, key)
     if helper != (table is None):
         raise InvalidInput(f"table must be {'left out for a helper' if helper else 'given'}, got {table!r}")
-    if not who.strip():
+    if not deciding.who.strip():
         raise InvalidInput("who must say who approves, got nothing")
-    own = None
+    own, rows, rows_key = None, None, folder.rows_key() if table is not None else b""
     with folder.ledger(with_rows=True) as ledger:
         if table is not None:
             study.load_features()
-            own = own_rows(study, table, folder.rows_key(), ledger.exact_rows())
-        show(explain(study, roster, name, own, ledger, words))
-        new = _approval(study, roster.pod_of(name), own and own.snapshot, who, when)
-        known, rows = ledger.approval(new.digest), own.tags if own else _NO_ROWS
+            own = take_snapshot(study, table, rows_key)
+            earlier = [one.rows for one in ledger.earlier()]
+            rows = recognised(seen_rows(study, table, rows_key), earlier)
+        new = _approval(study, roster, name, (own, rows), ledger, deciding)
+        known = ledger.approval(new.digest)
+        found = () if rows is None or known else tuple(_findings(study, roster, new, rows, ledger, deciding.policy))
+        if table is not None and known is None:
+            old = former_findings(study, table, rows_key, ledger.earlier_of_0_3(), study.smallest_cell)
+            found = (*found, *(old if study.noise is None else ()))
+        show(explain(study, roster, name, own, ledger, words, found))
         for objection in (
-            ledger.pod_objection(new, rows),
-            _count_objection(study, roster.pod_of(name), own.snapshot) if own else "",
-            iteration_objection(study, own.snapshot) if own else "",
-            ledger.row_objection(new, rows, study.least_alike),
-            ledger.time_objection(new, rows),
-            cell_objection(study, rows, ledger.exact_rows()) if own else "",
-            spending_objection(policy, ledger.rho_with(new)),
-            policy_objection(policy, study, roster),
+            ledger.same_again(new.digest, rows) if rows is not None else "",
+            _model_objection(study, own) if own else "",
+            spending_objection(deciding.policy, ledger.rho_with(new)),
+            policy_objection(deciding.policy, study, roster),
         ):
             if objection:
                 raise InvalidInput(objection)
+        new = replace(new, accepted=tuple(_accepted(found, deciding, dry_run)))
         if dry_run:
             return known or new
+        confirm()
         ledger.approve(new, rows)
     # The ledger first: killed here, the same approval again freezes the rows.
     if own is not None:
-        folder.save_snapshot(own.snapshot)
+        folder.save_snapshot(own)
     return known or new
+
+
+def _accepted(found: tuple[Finding, ...], deciding: Deciding, dry_run: bool) -> Iterator[tuple[str, str, str, str]]:
+    for one in found:
+        why = deciding.reason(one)
+        if why is None and not (dry_run and deciding.policy.on(one.kind) == "ask"):
+            how = (
+                f"the policy refuses it (on-{one.kind})"
+                if deciding.policy.on(one.kind) == "refuse"
+                else f"accept it with --accept {one.kind}='why', wait for more rows, or ask for another study"
+            )
+            raise InvalidInput(f"a finding must be accepted by who approves, got one that is not: {one.words}; {how}")
+        yield one.kind, one.words, deciding.who, why or ""
+
+
+def _findings(
+    study: Study, roster: Roster, new: Approval, rows: SeenRows, ledger: Ledger, policy: Policy
+) -> Iterator[Finding]:
+    if study.noise is not None:  # hides single rows by itself; what it costs is counted
+        return
+    yield from ledger.group_findings(new)
+    yield from judged(rows, ledger.earlier(), study.smallest_cell)
+    if (points := ledger.points_with(new)) > policy.most_points:
+        yield Finding(
+            "points", f"servers may choose {points} points over some of these rows, more than {policy.most_points}"
+        )
+    d, shown = study.feature_count, shown_directions(study, roster)
+    if "products" in study.statistics and 2 * shown > study.least_pod_rows:
+        yield Finding(
+            "features",
+            f"the server may learn {shown} of {d} directions of the features' products, and the study asks for"
+            f" {study.least_pod_rows} rows (least_rows): fewer than {2 * shown} rows can be told apart by them",
+        )
+    for model in study.models:
+        few = _few_combinations(study, model, rows)
+        if few:
+            yield Finding(
+                "combinations",
+                f"{few} combinations of the columns of the model {model.name!r} have fewer than {study.smallest_cell}"
+                " rows of this table: the server may learn how many all devices have of each; a release withholds them",
+            )
+
+
+def _few_combinations(study: Study, model: StudyModel, rows: SeenRows) -> int:
+    """Of columns with names or few values, which iterations tell apart."""
+    if not model.iterates:
+        return 0
+    values = rows.values[:, cell_columns(study, model)]
+    if not values.size:
+        return 0
+    _, counts = np.unique(values, axis=0, return_counts=True)
+    return int((counts < study.smallest_cell).sum()) if 2 * len(counts) < len(values) else 0
+
+
+def _model_objection(study: Study, rows: Snapshot) -> str:
+    """A kind of model may have an objection of its own to a table."""
+    codes = rows.part(held_out=False).codes
+    named = dict(zip(study.table_columns.names, codes.T, strict=True))
+    objections = (one.objection(named, study.most_points, study.smallest_cell) for one in study.models)
+    return next(filter(None, objections), "")
 
 
 def _checked_member(study: Study, roster: Roster, name: str, key: bytes) -> bool:
@@ -133,19 +226,39 @@ def _checked_member(study: Study, roster: Roster, name: str, key: bytes) -> bool
     return member.helper
 
 
-def _approval(study: Study, pod: frozenset[str], snapshot: Snapshot | None, who: str, when: str) -> Approval:
+def _approval(
+    study: Study,
+    roster: Roster,
+    name: str,
+    own: tuple[Snapshot | None, SeenRows | None],
+    ledger: Ledger,
+    deciding: Deciding,
+) -> Approval:
+    snapshot, seen = own
     rows, held_out = (0, 0) if snapshot is None else (len(snapshot), int(snapshot.held_out.sum()))
-    of_study, time = (study.digest(), study.name, study.edition), (study.target.name, study.time_grid)
-    return Approval(*of_study, who, when, pod, study.statistics, study_rho(study), study.width, rows, held_out, *time)
-
-
-def _count_objection(study: Study, pod: frozenset[str], snapshot: Snapshot) -> str:
-    """The honest owners of a pod must have enough rows together, whatever the z others have."""
-    least = -(-study.least_pod_rows // (len(pod) - study.colluders))
-    found = int((~snapshot.held_out).sum())
-    if found >= least:
-        return ""
-    return (
-        f"rows to train on must be at least {least} on this device, so that a pod has {study.least_pod_rows}"
-        f" (least_rows), got {found}: too few rows can be found from their exact totals"
+    numbers = sorted({one.pod for one in roster.members if not one.helper})
+    groups = {number: _digest_of_keys(roster, number) for number in numbers}
+    member = roster.member(name)
+    return Approval(
+        study.digest(),
+        study.name,
+        study.edition,
+        deciding.who,
+        deciding.when,
+        roster.pod_of(name),
+        study.statistics,
+        study_rho(study),
+        study.width,
+        rows,
+        held_out,
+        tuple(groups.items()),
+        "" if member.helper else groups[member.pod],
+        () if seen is None else ledger.related(seen),
+        study.most_points if study.at_points & set(study.statistics) else 0,
     )
+
+
+def _digest_of_keys(roster: Roster, number: int) -> str:
+    """Who is in a disclosure group, by keys: a name can be given to anybody."""
+    keys = sorted(one.key for one in roster.members if one.pod == number and not one.helper)
+    return hashlib.sha256(b"".join(keys)).hexdigest()

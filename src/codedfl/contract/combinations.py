@@ -1,64 +1,17 @@
-"""Combinations of a model's columns: how many the study allows, which each row has, how many a table has.
-
-Iterations over columns with few combinations tell how many rows each has. Where the study allows few, a server counts
-them first (``crosstable``); where it allows many, a device takes part only if its own rows do differ.
-"""
+"""Combinations of a model's columns: how many the study allows, and which each row has."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from codedfl.contract.models import StudyModel
-from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study, StudyColumn, factors_of
 from codedfl.contract.study_columns import GAP
 from codedfl.data.columns import CategoryColumn
 from codedfl.typing import Integers
 
 FEW_CELLS = 1 << 12
-"""Columns with at most this number of combinations are taken to be told by any iteration over them."""
-
-
-def iteration_objection(study: Study, rows: Snapshot) -> str:
-    """Which model would iterate over columns that are nearly a cross-table in this table, uncounted; empty if none.
-
-    A kind of model may have objections of its own.
-
-    Ranges far wider than the values make combinations look many that are few.
-
-    >>> from codedfl.contract.study_columns import ClassTarget
-    >>> from codedfl.contract.models.logistic import LogisticModel
-    >>> from codedfl.data.columns import NumberColumn
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 9999.0), 1.0)
-    >>> model = LogisticModel("m", ("age",))
-    >>> study = Study("s", (age,), ClassTarget("ill", ("no", "yes")), 1000, 300, 4, models=(model,))
-    >>> rows = Snapshot(bytes(32), np.arange(60)[:, None] % 4, np.zeros(60), np.zeros(60, dtype=bool))
-    >>> iteration_objection(study, rows)[:76]
-    "columns of the model 'm' must have a combination of their own in most rows o"
-    """
-    codes = rows.part(held_out=False).codes
-    named = dict(zip(study.table_columns.names, codes.T, strict=True))
-    for model in study.models:
-        if own := model.objection(named, study.most_points, study.smallest_cell):
-            return own
-        if model.iterates and count_cells(study, model) > FEW_CELLS:
-            found = len(np.unique(codes[:, cell_columns(study, model)], axis=0))
-            if not mostly_own(found, len(codes)):
-                return (
-                    f"columns of the model {model.name!r} must have a combination of their own in most rows of this"
-                    f" table, got {found} in {len(codes)} rows: iterations would tell how many rows each has; ask for"
-                    f" ranges and steps that allow at most {FEW_CELLS} combinations, which are counted first"
-                )
-    return ""
-
-
-def mostly_own(found: int, rows: int) -> bool:
-    """Whether most rows have a combination of their own: iterations over such tell no cross-table.
-
-    >>> mostly_own(30, 60), mostly_own(29, 60)
-    (True, False)
-    """
-    return 2 * found >= rows
+"""At most so many combinations are counted."""
 
 
 def cell_columns(study: Study, model: StudyModel) -> list[int]:

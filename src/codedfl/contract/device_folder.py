@@ -6,16 +6,19 @@ that forgets can be asked again.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from codedfl.contract.former import FormerRows, is_former
 from codedfl.contract.ledger import Approval, Ledger
 from codedfl.contract.ledger_base import LedgerBase
 from codedfl.contract.names import checked_name
-from codedfl.contract.snapshot import RowTags, Snapshot
+from codedfl.contract.seen import SeenRows
+from codedfl.contract.snapshot import Snapshot
 from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.errors import InvalidInput
 from codedfl.private_files import check_private, make_private_folder, sync_folder, write_private
@@ -81,10 +84,15 @@ class DeviceFolder:
 
     def _load_rows(self, ledger: Ledger) -> None:
         for one in ledger.approvals:
-            tags = self._read(self._place("rows", one.digest))
-            if tags is None:
-                raise InvalidInput(f"the rows' tags of every approval must be there, got none of {one.name!r}")
-            ledger.rows[one.digest] = RowTags.decode(tags)
+            saved = self._read(self._place("rows", one.digest))
+            if saved is None and not one.rows:  # of a key-only participant
+                continue
+            if saved is None:
+                raise InvalidInput(f"the hashes of the rows of every approval must be there, got none of {one.name!r}")
+            if is_former(saved):
+                ledger.former[one.digest] = FormerRows.decode(saved)
+            else:
+                ledger.rows[one.digest] = SeenRows.decode(saved)
 
     def rows_key(self) -> bytes:
         """The key of the hashes of rows: random, made once, and kept when the device's own key is renewed."""
@@ -95,7 +103,9 @@ class DeviceFolder:
             make_private_folder(self.path)
             write_private(place, [secrets.token_bytes(KEY_BYTES)])
             sync_folder(self.path)
-        return place.read_bytes()
+        key = place.read_bytes()
+        self.base.check_rows_key(hashlib.sha256(b"codedfl rows.key|" + key).digest())
+        return key
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Freeze the rows of an approval; one that is there already stays."""

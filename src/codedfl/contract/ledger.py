@@ -14,19 +14,25 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
+import numpy as np
 
-from codedfl.contract.row_rule import row_objection
-from codedfl.contract.snapshot import RowTags
+from codedfl.contract.former import FormerRows
+from codedfl.contract.judgement import Finding, Past
+from codedfl.contract.seen import SeenRows
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
 
 FORMAT = "codedfl-ledger-1"  # of 0.3
 _OTHER_NUMBERS = "a statistic must have the numbers that it had before: data, code or rounding have changed"
-_COARSER = ("cells", "gram")  # whatever a server merges for these, it gets sums of what they are without
+_MOST_CENSUS = 256  # rounds, over the life of a study: each is decided by those before it
 
 
 class Asked(Protocol):
-    """A request of the server's for a total (``statistics.Ask``)."""
+    """A request of the server's for a sum (``statistics.Ask``)."""
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """The disclosure groups that it is over."""
 
     @property
     def statistic(self) -> str:
@@ -36,14 +42,11 @@ class Asked(Protocol):
         """Names statistic and arguments."""
 
 
-def most_different(study: Study, statistic: str) -> tuple[frozenset[str], int | None]:
-    """The statistics that are counted together with this one, and how many different arguments they have in all.
-
-    None is any number.
-    """
+def most_different(study: Study, statistic: str) -> tuple[frozenset[str], int]:
+    """The statistics that are counted together with this one, and how many different arguments they have in all."""
     if statistic in study.at_points:
         return study.at_points, study.most_points
-    return frozenset({statistic}), None if statistic in _COARSER else study.most_asks(statistic)
+    return frozenset({statistic}), _MOST_CENSUS if statistic == "census" else study.most_asks(statistic)
 
 
 @dataclass(frozen=True)
@@ -51,10 +54,12 @@ class Approval:
     """The record that somebody approved a study on this device.
 
     digest, name, edition: those of the study. who, when: as the caller writes them.
-    pod: the names of the owners in this device's pod. statistics: what may be asked for.
+    pod: the names of the owners in this device's disclosure group. statistics: what may be asked for.
     rho: what the study's noise lets it cost a row; None for exact totals.
     width: its design columns. rows, held_out: how many rows the snapshot has in all, and kept for the score.
-    target, time_grid: the name of the target, and the times that divide it for survival models (``Study.time_grid``).
+    groups: of every disclosure group by its number a digest of its owners' keys; group: that of this device's own.
+    related: the digests of earlier studies of some of the same rows. points: how many the server may choose.
+    accepted: what was found of few rows: its kind and words, who accepted it, and why.
     """
 
     digest: bytes
@@ -68,8 +73,11 @@ class Approval:
     width: int
     rows: int
     held_out: int
-    target: str = ""
-    time_grid: tuple[float, ...] = ()
+    groups: tuple[tuple[int, str], ...] = ()
+    group: str = ""
+    related: tuple[bytes, ...] = ()
+    points: int = 0
+    accepted: tuple[tuple[str, str, str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,7 @@ class Contribution:
     It is recorded before anything leaves; what may have left counts as what did.
 
     argument: the digest of the request. pinned: the keyed digest of the numbers: others are never uploaded for it.
+    groups: the numbers of the disclosure groups that the sum is over; none of a sum over whoever was there.
     """
 
     digest: bytes
@@ -86,12 +95,29 @@ class Contribution:
     argument: bytes
     pinned: bytes
     when: str
+    groups: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class AcceptedGroups:
+    """That somebody accepted sums over other groups than before, beside those of some of the same rows.
+
+    groups: the digests of the groups.
+    """
+
+    digest: bytes
+    groups: frozenset[str]
+    who: str
+    why: str
+    when: str
 
 
 class Ledger:
     """All approvals, contributions and questions of one device, oldest first.
 
-    rows: the tags of each approval's rows, by digest. questions: the digests of the e answered under each approval.
+    rows: hashes of each approval's rows, by digest (``seen``); former: those of 0.3.
+    questions: the digests of the e answered under each approval.
+    accepted: which other groups somebody has accepted.
 
     >>> Ledger()
     <Ledger of 0 approvals, 0 contributions>
@@ -102,12 +128,15 @@ class Ledger:
         approvals: Iterable[Approval] = (),
         contributions: Iterable[Contribution] = (),
         questions: Iterable[tuple[bytes, bytes]] = (),
-        rows: Mapping[bytes, RowTags] | None = None,
+        rows: Mapping[bytes, SeenRows] | None = None,
+        accepted: Iterable[AcceptedGroups] = (),
     ) -> None:
         self.approvals = list(approvals)
         self.contributions = list(contributions)
         self.questions = list(questions)
         self.rows = dict(rows or {})
+        self.former: dict[bytes, FormerRows] = {}
+        self.accepted = list(accepted)
 
     def __repr__(self) -> str:
         return f"<Ledger of {len(self.approvals)} approvals, {len(self.contributions)} contributions>"
@@ -121,72 +150,59 @@ class Ledger:
 
     # -- approvals
 
-    def pod_objection(self, new: Approval, rows: RowTags) -> str:
-        """Why the pod is another than that of exact totals to which these rows may have gone; empty when it is not.
+    def earlier(self) -> list[Past]:
+        """The rows of all approved studies without noise, oldest first."""
+        return [Past(one.name, self.rows[one.digest]) for one in self._exact() if one.digest in self.rows]
 
-        Rows that were in none of them, as an id tells, may be in another pod; so may all rows where noise hides them.
-        """
-        used = {one.digest for one in self.contributions}
-        for past in self.approvals:
-            exact = past.digest in used and past.rho is None and new.rho is None
-            if exact and past.pod != new.pod and not rows.others_than(self._rows_of(past)):
-                return (
-                    f"this device's pod must be that of {past.name!r}, to which it has contributed"
-                    f" ({', '.join(sorted(past.pod))}), got {', '.join(sorted(new.pod))}: rows have one pod for good;"
-                    " another is for rows with ids that were in no total, or for a study with noise"
-                )
+    def earlier_of_0_3(self) -> dict[str, FormerRows]:
+        """Those that 0.3 approved, by the study's name."""
+        return {one.name: self.former[one.digest] for one in self._exact() if one.digest in self.former}
+
+    def _exact(self) -> list[Approval]:
+        return [one for one in self.approvals if one.rho is None and one.rows]
+
+    def related(self, rows: SeenRows) -> tuple[bytes, ...]:
+        """The studies without noise that some of these rows are in."""
+        return tuple(
+            one.digest
+            for one in self._exact()
+            if one.digest in self.former or np.isin(rows.rows, self.rows[one.digest].rows).any()
+        )
+
+    def group_findings(self, new: Approval) -> list[Finding]:
+        """Other owners in this device's disclosure group, by their keys, than in earlier studies of the same rows."""
+        return [
+            Finding(
+                "groups",
+                f"our disclosure group has other owners than in {past.name}, which has rows of ours: sums over both"
+                " could be subtracted until single hospitals are left; all owners of the groups that change have to"
+                " sign (codedfl roster change)",
+            )
+            for past in self.approvals
+            if past.digest in new.related and past.group and past.group != new.group
+        ]
+
+    def same_again(self, digest: bytes, rows: SeenRows) -> str:
+        """Why these are other rows than were approved under this digest; empty when they are the same."""
+        if digest in self.rows and not rows.same_as(self.rows[digest]):
+            return "this study was approved with other rows: what changed since then needs a new version of the study"
         return ""
 
-    def time_objection(self, new: Approval, rows: RowTags) -> str:
-        """Why survival models divide a time of the same rows otherwise than approved ones do; empty when they do not.
-
-        Two curves whose grids differ by one time show who is between; rows that were in neither, by their ids, do not.
-        """
-        for past in self.approvals:
-            timed = past.time_grid and new.time_grid and past.target == new.target
-            if timed and past.time_grid != new.time_grid and not rows.others_than(self._rows_of(past)):
-                return (
-                    f"times of survival models of {new.target!r} must be those of {past.name!r}, which this device"
-                    f" approved ({list(past.time_grid)!r:.80}), got {list(new.time_grid)!r:.80}: two grids show single"
-                    " people; take that one, or rows with ids that were not in it"
-                )
-        return ""
-
-    def row_objection(self, new: Approval, rows: RowTags, least: int) -> str:
-        """Why rows would stand alone, or are others than were approved under this digest; empty when all is well.
-
-        rows: hashes of the table's rows as they are now. least: k of the row rule (``Study.least_alike``).
-        """
-        if self.approval(new.digest) is not None:
-            return self._same_again(new.digest, rows)
-        if new.rho is not None:
-            return ""  # noise hides single rows; what it costs is counted by ``rho_with``
-        return row_objection(rows, self.exact_rows(), least)
-
-    def exact_rows(self) -> list[RowTags]:
-        """The rows of all approved studies without noise."""
-        return [self._rows_of(one) for one in self.approvals if one.rho is None]
-
-    def _same_again(self, digest: bytes, rows: RowTags) -> str:
-        if not rows.same_as(self.rows[digest]):
-            return "this study was approved with other rows: what changed since then needs a new edition of the study"
-        return ""
-
-    def _rows_of(self, one: Approval) -> RowTags:
-        if one.digest not in self.rows:
-            raise InvalidInput(f"the ledger must have the rows' tags of every approval, got none of {one.name!r}")
-        return self.rows[one.digest]
+    def points_with(self, new: Approval) -> int:
+        """How many points servers may choose over some of the same rows."""
+        return new.points + sum(one.points for one in self.approvals if one.digest in new.related)
 
     def rho_with(self, new: Approval) -> float:
         """What all approvals together may cost a row that is in each of them; infinite if one of them is exact."""
         every = {one.digest: one.rho for one in (*self.approvals, new)}
         return sum(math.inf if rho is None else rho for rho in every.values())
 
-    def approve(self, new: Approval, rows: RowTags) -> None:
+    def approve(self, new: Approval, rows: SeenRows | None) -> None:
         """Record an approval, once for each digest."""
         if self.approval(new.digest) is None:
             self.approvals.append(new)
-            self.rows[new.digest] = rows
+            if rows is not None:
+                self.rows[new.digest] = rows
 
     def withdraw(self, start: str) -> Approval:
         """Take back the approval whose digest begins so, in hex: of rows that were in no total nothing can be told."""
@@ -209,8 +225,7 @@ class Ledger:
     def may_contribute(self, study: Study, ask: Asked) -> str:
         """Why this device must not give its part of what is asked for; empty when it may.
 
-        The same argument again is free: the rows are frozen, and so is the noise that a study asks for. So are counts
-        and Gram matrices, whose argument can only merge levels: that is a sum of what they have without.
+        The same argument again is free: the rows are frozen, and so is the noise that a study asks for.
         """
         digest = study.digest()
         if self.approval(digest) is None:
@@ -219,15 +234,61 @@ class Ledger:
             return (
                 f"the statistic must follow from the study ({', '.join(study.statistics)}), got {ask.statistic!r:.40}"
             )
+        if objection := self._group_objection(digest, ask):
+            return objection
         alike, most = most_different(study, ask.statistic)
         given = {one.argument for one in self.contributions if one.digest == digest and one.statistic in alike}
-        if most is None or ask.digest(study) in given or len(given) < most:
+        if ask.digest(study) in given or len(given) < most:
             return ""
         asked = " and ".join(sorted(alike))
         return (
             f"arguments of {asked} must be at most {most} over the life of the study, got one more: what the server"
             " asked for before it may ask for again, anything else needs a new edition of the study"
         )
+
+    def _group_objection(self, digest: bytes, ask: Asked) -> str:
+        """Why a sum must not be over these groups; empty when it may be.
+
+        Invariant: all sums of some of the same rows are over the same groups, by the keys of their owners, or somebody
+        has accepted others on record. A census is no such sum.
+        """
+        approval = self.approval(digest)
+        if not ask.groups or ask.statistic == "census" or approval is None:
+            return ""
+        wanted = self._owners(approval, ask.groups)
+        if any(one.digest == digest and one.groups == wanted for one in self.accepted):
+            return ""
+        for one in self.contributions:
+            past = self.approval(one.digest)
+            if past is None or one.statistic == "census" or one.digest not in (digest, *approval.related):
+                continue
+            if one.groups and (other := self._owners(past, one.groups)) != wanted:
+                gone, come = len(other - wanted), len(wanted - other)
+                return (
+                    f"sums of rows that are in {past.name!r} must be over the disclosure groups of before, got {gone}"
+                    f" group(s) fewer and {come} more: the difference of both is about those alone; codedfl site accept"
+                    " lets it pass, on record"
+                )
+        return ""
+
+    @staticmethod
+    def _owners(approval: Approval, groups: Iterable[int]) -> frozenset[str]:
+        digests = dict(approval.groups)
+        return frozenset(digests.get(number, "") for number in groups)
+
+    def accept_groups(self, start: str, groups: Iterable[int], who: str, why: str, when: str) -> AcceptedGroups:
+        """Record that sums of a study may be over these groups whatever its rows were summed over before."""
+        found = [one for one in self.approvals if one.digest.hex().startswith(start.lower())]
+        if len(found) != 1:
+            raise InvalidInput(
+                f"digest must begin that of one approval of this device, got {start!r:.80} of {len(found)}"
+            )
+        known = dict(found[0].groups)
+        if strange := [number for number in groups if number not in known]:
+            raise InvalidInput(f"groups must be disclosure groups of the study's roster, got {strange[0]}")
+        one = AcceptedGroups(found[0].digest, self._owners(found[0], groups), who, why, when)
+        self.accepted.append(one)
+        return one
 
     def contribute(self, study: Study, ask: Asked, pinned: bytes, when: str) -> str:
         """Record an upload; returns why it must not leave, or "" if it may once this is on the disk."""
@@ -237,7 +298,7 @@ class Ledger:
             return "" if known.pinned in (pinned, b"") else _OTHER_NUMBERS
         if objection := self.may_contribute(study, ask):
             return objection
-        self.contributions.append(Contribution(digest, ask.statistic, argument, pinned, when))
+        self.contributions.append(Contribution(digest, ask.statistic, argument, pinned, when, ask.groups))
         return ""
 
     def may_answer(self, study: Study, question: bytes) -> str:
@@ -285,7 +346,6 @@ _FORMER = tuple[str, list[_FormerApproval], list[tuple[bytes, str, bytes, bytes,
 
 
 def _former_approval(*fields: Any) -> Approval:
-    digest, name, edition, who, when, pod, statistics, rho, *numbers = fields
-    return Approval(
-        digest, name, edition, who, when, frozenset(pod), tuple(statistics), rho[0] if rho else None, *numbers
-    )
+    digest, name, edition, who, when, pod, statistics, rho, width, rows, held_out, *_ = fields
+    cost = rho[0] if rho else None
+    return Approval(digest, name, edition, who, when, frozenset(pod), tuple(statistics), cost, width, rows, held_out)

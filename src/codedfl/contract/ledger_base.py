@@ -16,17 +16,20 @@ from typing import Any
 
 import msgspec
 
-from codedfl.contract.ledger import Approval, Contribution, Ledger
+from codedfl.contract.ledger import AcceptedGroups, Approval, Contribution, Ledger
 from codedfl.errors import InvalidInput
 from codedfl.private_files import check_private, make_private_folder, sync_folder
 
 LEDGER_FILE = "ledger.sqlite"
-_FORMAT = 4  # SQLite's user_version
+_FORMAT = 5  # SQLite's user_version
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS approvals (study BLOB PRIMARY KEY, body BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS contributions (study BLOB, argument BLOB, statistic TEXT NOT NULL, pinned BLOB NOT NULL,
-    time TEXT NOT NULL, PRIMARY KEY (study, argument));
+    time TEXT NOT NULL, groups BLOB NOT NULL, PRIMARY KEY (study, argument));
+CREATE TABLE IF NOT EXISTS accepted (body BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS withdrawn (body BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS rows_key (digest BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS questions (study BLOB, question BLOB, PRIMARY KEY (study, question));
 CREATE TABLE IF NOT EXISTS generations (study BLOB PRIMARY KEY, number INTEGER, root BLOB, not_after INTEGER);
 CREATE TABLE IF NOT EXISTS closed (study BLOB, number INTEGER, argument BLOB, owners BLOB,
@@ -108,24 +111,49 @@ class LedgerBase:
         with self.transaction() as base:
             ledger = Ledger(
                 [msgspec.msgpack.decode(body, type=Approval) for (body,) in _all(base, "SELECT body FROM approvals")],
-                [Contribution(*row) for row in _all(base, f"SELECT {_CONTRIBUTION} FROM contributions")],
+                [_contribution(*row) for row in _all(base, f"SELECT {_CONTRIBUTION} FROM contributions")],
                 [(study, question) for study, question in _all(base, "SELECT study, question FROM questions")],
+                accepted=(
+                    msgspec.msgpack.decode(body, type=AcceptedGroups)
+                    for (body,) in _all(base, "SELECT body FROM accepted")
+                ),
             )
+            accepted = len(ledger.accepted)
             approvals, contributions = list(ledger.approvals), len(ledger.contributions)
             questions = len(ledger.questions)
             yield ledger
             for gone in approvals:
-                if gone not in ledger.approvals:
+                if gone not in ledger.approvals:  # on record, for whoever asks what became of it
+                    base.execute("INSERT INTO withdrawn VALUES (?)", (msgspec.msgpack.encode(gone),))
                     base.execute("DELETE FROM approvals WHERE study = ?", (gone.digest,))
             for new in ledger.approvals:
                 if new not in approvals:
                     base.execute("INSERT INTO approvals VALUES (?, ?)", (new.digest, msgspec.msgpack.encode(new)))
             for one in ledger.contributions[contributions:]:
                 base.execute(
-                    f"INSERT INTO contributions ({_CONTRIBUTION}) VALUES (?, ?, ?, ?, ?)",
-                    (one.digest, one.statistic, one.argument, one.pinned, one.when),
+                    f"INSERT INTO contributions ({_CONTRIBUTION}) VALUES (?, ?, ?, ?, ?, ?)",
+                    (one.digest, one.statistic, one.argument, one.pinned, one.when, msgspec.msgpack.encode(one.groups)),
                 )
+            for allowed in ledger.accepted[accepted:]:
+                base.execute("INSERT INTO accepted VALUES (?)", (msgspec.msgpack.encode(allowed),))
             base.executemany("INSERT INTO questions VALUES (?, ?)", ledger.questions[questions:])
+
+    def withdrawn(self) -> list[Approval]:
+        """Approvals that were taken back, oldest first."""
+        with self.transaction() as base:
+            return [msgspec.msgpack.decode(body, type=Approval) for (body,) in _all(base, "SELECT body FROM withdrawn")]
+
+    def check_rows_key(self, digest: bytes) -> None:
+        """Keep the digest of the key of the hashes of rows; refuse another one: hashes under it recognise no row."""
+        with self.transaction() as base:
+            known = _all(base, "SELECT digest FROM rows_key")
+            if not known:
+                base.execute("INSERT INTO rows_key VALUES (?)", (digest,))
+            elif known[0][0] != digest:
+                raise InvalidInput(
+                    "rows.key must be the one that this ledger began with, got another: earlier rows would not be"
+                    " recognised; restore it from a backup"
+                )
 
     # -- generations
 
@@ -178,7 +206,15 @@ class LedgerBase:
                 self._open = None
 
 
-_CONTRIBUTION = "study, statistic, argument, pinned, time"
+_CONTRIBUTION = "study, statistic, argument, pinned, time, groups"
+
+
+def _accepted(body: bytes) -> AcceptedGroups:
+    return msgspec.msgpack.decode(body, type=AcceptedGroups)
+
+
+def _contribution(study: bytes, name: str, argument: bytes, pinned: bytes, when: str, groups: bytes) -> Contribution:
+    return Contribution(study, name, argument, pinned, when, msgspec.msgpack.decode(groups, type=tuple[int, ...]))
 
 
 def _all(base: sqlite3.Connection, query: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:

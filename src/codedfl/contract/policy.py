@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from codedfl.checks import check_at_least
+from codedfl.contract.judgement import KINDS
 from codedfl.contract.roster import Roster
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
@@ -49,6 +50,10 @@ class Policy:
         At which epsilon is counted; well below one over the number of rows.
     most_honest : int or None
         Owners that a study's noise may count on: with more, each adds less.
+    most_points : int
+        Over all studies of some of the same rows: points that servers choose, before it is a finding.
+    on_rows, on_columns, on_marks, on_groups, on_former, on_points, on_features, on_combinations : str
+        What becomes of a finding of each kind (``judgement.KINDS``): "refuse", "ask" the operator, or "allow".
 
     >>> Policy(most_epochs=10).most_epochs
     10
@@ -65,6 +70,15 @@ class Policy:
     most_total_epsilon: float | None = None
     delta: float = DELTA
     most_honest: int | None = None
+    most_points: int = 60
+    on_rows: str = "ask"
+    on_columns: str = "ask"
+    on_marks: str = "ask"
+    on_groups: str = "refuse"
+    on_former: str = "ask"
+    on_points: str = "ask"
+    on_features: str = "ask"
+    on_combinations: str = "allow"
 
     def __post_init__(self) -> None:
         check_at_least(0, colluders=self.colluders)
@@ -76,6 +90,15 @@ class Policy:
                 raise InvalidInput(f"{name} must be above 0, got {value}")
         if not 0 < self.delta < 1:
             raise InvalidInput(f"delta must be between 0 and 1, got {self.delta}")
+        check_at_least(1, most_points=self.most_points)
+        for kind in KINDS:
+            if (said := self.on(kind)) not in ("refuse", "ask", "allow"):
+                raise InvalidInput(f"on_{kind} must be refuse, ask or allow, got {said!r:.40}")
+
+    def on(self, kind: str) -> str:
+        """What becomes of a finding of this kind."""
+        found: str = getattr(self, f"on_{kind}")
+        return found
 
 
 KEYS = tuple(one.name.replace("_", "-") for one in fields(Policy))
@@ -170,7 +193,9 @@ def node_policy(node: Mapping[str, Any]) -> Policy:
 
     >>> node_policy({"most-epochs": 20, "colluders": 2})
     Policy(colluders=2, smallest_cell=5, least_rows=1, most_epochs=20, most_outputs=None, most_directions=None, \
-allow_gram=True, most_epsilon=None, most_total_epsilon=None, delta=1e-05, most_honest=None)
+allow_gram=True, most_epsilon=None, most_total_epsilon=None, delta=1e-05, most_honest=None, most_points=60, \
+on_rows='ask', on_columns='ask', on_marks='ask', on_groups='refuse', on_former='ask', on_points='ask', \
+on_features='ask', on_combinations='allow')
     """
     said: dict[str, Any] = {}
     for one in fields(Policy):

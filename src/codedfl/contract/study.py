@@ -15,9 +15,9 @@ import numpy as np
 
 from codedfl.contract.models import GCV, StudyModel, SubModel, TableOne, TimedModel
 from codedfl.contract.names import checked_name
-from codedfl.contract.study_columns import GAP, ClassTarget, NumberTarget, StudyColumn, Units, gaps
+from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn, Units, gaps
 from codedfl.data.canonical import canonical_digest
-from codedfl.data.columns import CategoryColumn, Columns, DerivedColumn, NumberColumn, without_codes
+from codedfl.data.columns import Columns, DerivedColumn, without_codes
 from codedfl.data.derived import Factor, interval, product
 from codedfl.data.features import FEATURE_MAPS, FeatureChoice, FeatureMap, Principal, choose_features, own_keys
 from codedfl.data.preprocessing import Preprocessing
@@ -57,8 +57,7 @@ class Study:
     formula: what the author wrote, such as "days ~ age * C(ward)"; for people: what counts is the list of columns.
     constant_by: a category of which, in tables of linear models, every level has a constant of its own, in place of one
         constant and differences from it, as ``C(ward) - 1`` means it; the fit is the same.
-    complete_cases: whether rows with a gap in the target, or in a column that says nothing of gaps, are left out; gaps
-        of a number that fewer than ``smallest_cell`` rows of a device have take the device's mean instead.
+    complete_cases: whether rows with a gap in the target, or in a column that says nothing of gaps, are left out.
     site_effects: whether every device has a constant of its own: it subtracts its means from all columns before it
         sums, so that coefficients are those within sites and no site's mean is shown.
     colluders: z, the number of devices that may help the server without learning more than the totals over pods.
@@ -72,10 +71,9 @@ class Study:
         devices.
     roster: SHA-256 of the roster's meaning, in hex, as codedfl roster show says it; "" is for rehearsals only.
     server_key: the server's public key, in hex, as codedfl study kit fills it in; "" is for rehearsals only.
-    smallest_cell: levels, gaps and products of levels that fewer rows of a device have are told as something commoner
-        (a gap of a number as the device's mean); a number or a class that picks out fewer rows is refused
-        (``small_cells``).
-    least_rows: rows that every total over a pod must have; None is ``least_alike``.
+    smallest_cell: k, how many people there must be over all devices of every level, missing value, class, interval and
+        held-out part, or it is merged with others before anything is summed (``census``).
+    least_rows: rows to train on that all devices together must have; None is ``least_alike``.
     points: how many arguments of its own choice a server may send over all statistics that take any (a score's Theta,
         the coefficients of an iteration); None is what the analyses need.
     features: what a row becomes: "linear", "rbf" (random features of a Gaussian kernel), "pca-rbf" (those of the first
@@ -99,6 +97,8 @@ class Study:
     most_clipped: the share of a column's values that may lie beyond its range where coefficients with standard errors
         are made: clipped tails move them.
     models: more analyses of the same rows; a linear one is of the same total.
+    scored_at_point: after a census that found few people of some level among the held-out rows: nothing is summed of
+        them but a score. It is in no file.
     noise: what hides single rows; None is none. With noise nothing else may be summed over rows: no moments, no score,
         no standard errors.
 
@@ -111,7 +111,7 @@ class Study:
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
     >>> study = Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4)
     >>> study.design(np.array([[61], [55]])).tolist(), study.statistics
-    ([[6], [0]], ('cells', 'gram'))
+    ([[6], [0]], ('census', 'cells', 'gram', 'score'))
     """
 
     name: str
@@ -153,6 +153,7 @@ class Study:
     most_clipped: float = 0.0
     models: tuple[StudyModel, ...] = ()
     noise: Budget | None = None
+    scored_at_point: bool = False
     feature_keys: tuple[tuple[str, bool | int | float | str], ...] = ()
 
     def __post_init__(self) -> None:
@@ -330,7 +331,7 @@ class Study:
 
     def to_dict(self) -> JsonObject:
         """The whole meaning in plain values."""
-        apart = ("columns", "target", "models", "noise", "constant_by", "feature_keys")
+        apart = ("columns", "target", "models", "noise", "constant_by", "feature_keys", "scored_at_point")
         return {
             **{one.name: getattr(self, one.name) for one in fields(self) if one.name not in apart},
             **({"constant_by": self.constant_by} if self.constant_by else {}),
@@ -357,11 +358,11 @@ class Study:
         if self.noise is not None:
             return ("products",)
         taken = {
+            "census": True,
             "cells": True,
             "gram": self.needs_moments or self.needs_covariance,
             "products": self.features not in ("linear", NO_FEATURES),
-            # Every linear model of a number is scored by the Gram matrix of held-out rows.
-            "score": self.held_out > 0 and (isinstance(self.target, ClassTarget) or self.features != "linear"),
+            "score": self.held_out > 0 and self.features != NO_FEATURES,
         }
         own = (name for name, needed in taken.items() if needed)
         return tuple(dict.fromkeys((*own, *(name for model in self.models for name in self._asked_for(model)))))
@@ -414,7 +415,8 @@ class Study:
     @property
     def holds_out_gram(self) -> bool:
         """Whether held-out rows have a Gram matrix of their own; classes are scored by counts instead."""
-        return self.held_out > 0 and self.features == "linear" and isinstance(self.target, NumberTarget)
+        of_number = self.features == "linear" and isinstance(self.target, NumberTarget)
+        return self.held_out > 0 and of_number and not self.scored_at_point
 
     # -- from a table to whole numbers
 
@@ -467,7 +469,7 @@ class Study:
     def codes(self, table: RawTable) -> tuple[Integers, Integers]:
         """n x n_columns whole numbers of a table, and how many values of each column were clipped.
 
-        A table that cannot be used is refused with the first reason. Gaps that ``complete`` leaves stay gaps.
+        A table that cannot be used is refused with the first reason.
         """
         self.check_embedded(table)
         codes = np.empty((len(table), len(self.columns)), dtype=np.int64)
@@ -477,8 +479,6 @@ class Study:
             column = one.column
             values = product(column.factors, seen) if isinstance(column, DerivedColumn) else table.column(column.name)
             codes[:, place], report = one.codes(values, table.name)
-            if self.complete_cases and isinstance(column, NumberColumn):
-                report = replace(report, refused=False)  # the few that ``complete`` leaves
             objection = report.objection(table.name)
             if objection is not None:
                 raise InvalidInput(objection)
@@ -486,21 +486,6 @@ class Study:
             if column.name in self.inputs:
                 seen[column.name] = one.values(codes[:, place])
         return codes, clipped
-
-    def filled(self, codes: Integers, table: str) -> Integers:
-        """Codes with the device's mean for gaps that a study of complete cases leaves, and what is made of them."""
-        gap = codes == GAP
-        if not any(gap[:, place].any() and one.column.missing is None for place, one in enumerate(self.columns)):
-            return codes
-        codes, seen = codes.copy(), dict[str, Rows]()
-        for place, one in enumerate(self.columns):
-            if factors := factors_of(one):
-                codes[:, place] = one.codes(product(factors, seen), table)[0]
-            elif one.column.missing is None and gap[:, place].any():
-                codes[gap[:, place], place] = one.mean_code(codes[:, place])
-            if one.column.name in self.inputs:
-                seen[one.column.name] = one.values(codes[:, place])
-        return codes
 
     @cached_property
     def inputs(self) -> frozenset[str]:
@@ -526,27 +511,16 @@ class Study:
         )
 
     def complete(self, table: RawTable) -> RawTable:
-        """The rows that the study takes of a table: all, or those without gaps where it takes complete cases only.
+        """The rows that the study takes of a table: all, or those without missing values where it takes complete cases.
 
-        Rows stay that have a gap in a number of which the device has fewer than ``smallest_cell``: they take its mean
-        (``small_cells``), as in a study that fills gaps, so that no two studies differ by so few rows.
+        A column that says what a missing value becomes leaves none out.
         """
         if not self.complete_cases:
             return table
         gap = gaps(without_codes(table.column(self.target.name, "the target"), self.target.missing_codes))
-        of_numbers = []
         for one in self.columns:
             if one.column.missing is None and not isinstance(one.column, DerivedColumn):
-                here = gaps(without_codes(table.column(one.column.name), one.column.missing_codes))
-                if isinstance(one.column, CategoryColumn):
-                    gap = gap | here
-                else:
-                    of_numbers.append(here)
-        kept = ~gap
-        for here in of_numbers:
-            count = int((here & kept).sum())
-            few = count < self.smallest_cell and count < kept.sum() and self.noise is None
-            gap = gap if few else gap | here
+                gap = gap | gaps(without_codes(table.column(one.column.name), one.column.missing_codes))
         return table.rows(~gap)
 
     def only(self, names: Collection[str]) -> Study:

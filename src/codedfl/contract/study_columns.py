@@ -212,18 +212,6 @@ class StudyColumn:
         codes, clipped = self.grid.codes(numbers[:, 0])
         return codes, replace(report, refused=self.column.missing is None, n_clipped=clipped)
 
-    def mean_code(self, codes: Integers) -> int:
-        """The mean of a number's rows that have it, on the grid; what a gap becomes where no row has it.
-
-        >>> StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0).mean_code(np.array([60, GAP, 63]))
-        62
-        """
-        present = codes[codes != GAP]
-        if len(present):
-            return round(float(present.mean()))
-        fill = self.grid.zero if self.column.missing is None else float(self.column.missing)
-        return int(self.grid.codes(np.array([fill]))[0][0])
-
     def values(self, codes: Integers) -> Rows:
         """The names of levels, or the real numbers of a number column, whose gaps take ``column.missing``."""
         if isinstance(self.column, CategoryColumn):

@@ -6,20 +6,18 @@ written on by what it asks about.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from codedfl.contract.design_columns import check_design, copied_columns, largest_leverage
+from codedfl.contract.judgement import Finding
 from codedfl.contract.ledger import Ledger
 from codedfl.contract.models import StudyModel, SubModel, TableOne
 from codedfl.contract.policy import shown_directions
 from codedfl.contract.roster import Roster
-from codedfl.contract.small_cells import OwnRows
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import NO_FEATURES, ClassTarget, NumberTarget, Study, StudyColumn
-from codedfl.contract.study_columns import GAP
-from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn
+from codedfl.contract.study import NO_FEATURES, NumberTarget, Study, StudyColumn
+from codedfl.data.columns import CategoryColumn, DerivedColumn
 from codedfl.privacy.budget import Budget
 
 _MOST_COLUMNS = 40  # that are shown one by one
@@ -51,14 +49,15 @@ def explain(
     study: Study,
     roster: Roster | None = None,
     name: str = "",
-    own: OwnRows | None = None,
+    own: Snapshot | None = None,
     ledger: Ledger | None = None,
     words: Words | None = None,
+    findings: Sequence[Finding] = (),
 ) -> tuple[Section, ...]:
     """The study, question by question.
 
     roster, name: who takes part, and which of them this device is. own: this device's rows. ledger: what was approved
-    here before. words: what to say about each statistic.
+    here before. words: what to say about each statistic. findings: what could be told of few rows.
 
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
@@ -68,9 +67,7 @@ def explain(
     """
     sections = [
         Section("What is it for?", (study.purpose or "the file does not say: ask before you approve", *_about(study))),
-        Section(
-            "What of a table is used?", (*_used(study), *few_words(study), *_held_out(study, own), *_rare(study, own))
-        ),
+        Section("What of a table is used?", (*_used(study), *_held_out(study, own))),
         Section("What leaves this machine?", _leaves(study, words or {})),
         Section("How few rows may a number be about?", _fewest(study)),
         Section("Who sees what?", _seen(study, roster)),
@@ -78,9 +75,12 @@ def explain(
     if roster is not None:
         sections.append(Section("Whose rows are added to ours?", (*_pods(roster, name), absences(study, roster))))
     if own is not None:
-        sections.append(Section("Which columns could pick out people on this table?", _design(study, own.snapshot)))
+        sections.append(Section("Which columns could pick out people on this table?", _design(study, own)))
     if ledger is not None:
         sections.append(Section("What does it add to what was approved before?", _adds(study, ledger)))
+    if findings:
+        told = (f"{one.kind}: {one.words}" for one in findings)
+        sections.append(Section("What could be told of few rows of this table?", tuple(told)))
     sections.append(Section("What is not protected?", _unprotected(study, words or {})))
     return tuple(Section(one.question, tuple(map(printable, one.answers))) for one in sections)
 
@@ -126,64 +126,17 @@ def _used(study: Study) -> tuple[str, ...]:
     return tuple(shown)
 
 
-def _held_out(study: Study, own: OwnRows | None) -> tuple[str, ...]:
+def _held_out(study: Study, own: Snapshot | None) -> tuple[str, ...]:
     """How many, plainly: a device holds out none or enough."""
     if not study.held_out:
         return ()
     rule = (
         f"{study.held_out:.0%} of the rows, chosen by a key of this machine whatever the columns, are kept for the"
-        f" score, if {study.smallest_cell} or more are and as many are left; where they are fewer than"
-        f" {study.least_alike}, which would tell rows, they are neither trained on nor scored"
+        " score; where the census finds too few people among them, they are in no sum"
     )
     if own is None:
         return (rule,)
-    rows = own.snapshot
-    kept = int(rows.held_out.sum())
-    here = f"{kept} of {len(rows)} rows are scored" if kept else f"no rows are scored, and {len(rows)} train"
-    return (rule, f"of this table {here}")
-
-
-def _rare(study: Study, own: OwnRows | None) -> tuple[str, ...]:
-    """What is counted as something else, since few rows of this table have it."""
-    if own is None or study.noise is not None:
-        return ()
-    otherwise = own.tags.told != own.tags.used
-    otherwise[:, :-1] &= own.snapshot.codes != GAP  # what is still a gap is told as one
-    counts = otherwise.sum(axis=0)
-    return tuple(
-        f"{name}: {count} rows of this table have a level, a gap or a product that fewer than {study.smallest_cell}"
-        " rows like them have, and are told as another level, as the mean of this table or as 0, now and later"
-        for name, count in zip(own.tags.columns, counts.tolist(), strict=True)
-        if count
-    )
-
-
-def few_words(study: Study) -> list[str]:
-    """What every device does with what few of its rows have; nothing where no column has levels or may have gaps.
-
-    >>> from codedfl.data.columns import NumberColumn
-    >>> age = StudyColumn(NumberColumn("age", 0.0), (0.0, 110.0), 1.0)
-    >>> few_words(Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4))[0].partition(";")[0]
-    'what fewer than 5 rows of a device have is told as something else: a gap of a number as the mean of the device'
-    """
-    listed = [one.column for one in study.columns if not isinstance(one.column, DerivedColumn)]
-    levels = (
-        ["a level as other, or as the commonest there, which may be the reference"]
-        if any(isinstance(one, CategoryColumn) for one in listed)
-        else []
-    )
-    gaps = any(
-        isinstance(one, NumberColumn) and (study.complete_cases if one.missing is None else one.indicator)
-        for one in listed
-    )
-    told = ", ".join([*levels, *["a gap of a number as the mean of the device"] * gaps])
-    if not told or study.noise is not None or study.smallest_cell < 2:
-        return []
-    lost = ", so a level that is rare at every site is lost without a trace" if levels else ""
-    return [
-        f"what fewer than {study.smallest_cell} rows of a device have is told as something else: {told}; nobody is told"
-        f" how many rows that is{lost}"
-    ]
+    return (rule, f"of this table {int(own.held_out.sum())} of {len(own)} rows are kept")
 
 
 def _column(one: StudyColumn, refused: str) -> str:
@@ -221,13 +174,13 @@ def _fewest(study: Study) -> tuple[str, ...]:
     why = "least_rows" if study.least_rows is not None else "least_rows; twice the columns, or a smallest cell"
     if study.features == NO_FEATURES:
         why = "least_rows; a smallest cell"
-    owners = study.colluders + 2
     return (
-        f"smallest_cell is {study.smallest_cell}: what fewer than {study.smallest_cell} rows of this machine have is"
-        " told as something commoner, or the study is refused here; no smaller count is printed, saved or drawn",
-        f"a level or a gap that fewer than {owners} devices have is counted with others",
-        f"every total over a pod has at least {study.least_pod_rows} rows to train on ({why}), so a device in a pod of"
-        f" {owners} at least {math.ceil(study.least_pod_rows / (owners - study.colluders))}",
+        f"a level, a missing value, a class, an interval of times and a held-out part have at least"
+        f" {study.smallest_cell} people (smallest_cell) over all devices, whatever {study.colluders} of them invent, or"
+        " they are merged with others before anything is summed: the census says what, every result names it, and"
+        " nothing else is changed on this machine",
+        "combinations of two columns or more may be rarer: the server sees their sums",
+        f"all devices together have at least {study.least_pod_rows} rows to train on ({why})",
     )
 
 
@@ -317,13 +270,6 @@ def _unprotected(study: Study, words: Words) -> tuple[str, ...]:
         "what the server does with totals and models is not controlled by this file",
     ]
     lines += [f"{name}: {shows}" for name, (_, shows) in words.items()]
-    if isinstance(study.target, ClassTarget) or any(isinstance(one.column, CategoryColumn) for one in study.columns):
-        lines.append(
-            f"levels on fewer than {study.colluders + 2} devices are merged into other by the server (the first level"
-            " that is left is the one that others are compared with); one that lies merges nothing, and reads the sums"
-            " of the one site that has a level, or where a column varies, over at least"
-            f" {study.smallest_cell} of its rows"
-        )
     return tuple(lines)
 
 

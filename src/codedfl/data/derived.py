@@ -106,6 +106,15 @@ class Factor:
         """Whether it is 0 or 1 alone: a level, or a comparison."""
         return bool(self.level or self._ends)
 
+    @property
+    def divides(self) -> tuple[float, ...]:
+        """The numbers of the column at which it changes: knots and ends.
+
+        >>> Factor("age", above=50.0).divides, Factor("age", knots=(0.0, 1.0), minus=10.0, per=5.0).divides
+        ((50.0,), (10.0, 15.0))
+        """
+        return tuple(sorted({*(one * self.per + self.minus for one in self.knots), *self._ends.values()}))
+
     def _ordered(self) -> bool:
         finite = all(abs(one) < _MOST for one in self.knots)
         of_one = 2 <= len(self.knots) <= MOST_DEGREE + 2

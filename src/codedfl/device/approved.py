@@ -6,7 +6,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
+from typing import TYPE_CHECKING
 
+from codedfl.contract.cells import StudyCells
+from codedfl.contract.census import Census, needs_census
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.ledger import Ledger
 from codedfl.contract.ledger_base import LedgerBase
@@ -14,14 +17,17 @@ from codedfl.contract.roster import Roster
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.crypto.sealed import Identity
-from codedfl.device.study_sums import StudySums
+from codedfl.device.study_sums import CENSUS, StudySums
 from codedfl.errors import InvalidInput
 from codedfl.sum.device import Device
 from codedfl.sum.keys import digest
 from codedfl.sum.layout import Layout, Words
 from codedfl.sum.memory import MOST_CONTENTS, Generation
 from codedfl.sum.terms import Terms
-from codedfl.sum.wire import Refused
+from codedfl.sum.wire import Missing, Refused
+
+if TYPE_CHECKING:
+    from codedfl.statistics.statistic import Ask
 
 _MOST_KEPT = 1 << 21  # words of a statistic that are kept, since it is asked for again after a loss
 
@@ -39,12 +45,22 @@ def approved_device(
     --------
     See ``codedfl.run.rehearsal``, whose devices are these.
     """
-    contract = approved_study(name, study, roster, identity, folder)
-    return Device(name, identity, contract, LedgerMemory(study, folder.base, now))
+    memory = LedgerMemory(study, folder.base, now)
+    contract = approved_study(name, study, roster, identity, folder, memory.content)
+    return Device(name, identity, contract, memory)
 
 
-def approved_study(name: str, study: Study, roster: Roster, identity: Identity, folder: DeviceFolder) -> ApprovedStudy:
+def approved_study(
+    name: str,
+    study: Study,
+    roster: Roster,
+    identity: Identity,
+    folder: DeviceFolder,
+    content: Callable[[bytes], bytes | None] = lambda _digest: None,
+) -> ApprovedStudy:
     """What follows from a study for this device; refused unless exactly that study was approved here.
+
+    content: what a server has put, by its digest.
 
     Examples
     --------
@@ -65,7 +81,7 @@ def approved_study(name: str, study: Study, roster: Roster, identity: Identity, 
     helps = name in roster.helpers
     noise_seed = identity.tag(b"codedfl noise|" + study.digest()) if study.noise is not None else b""
     rows = None if helps else lambda: folder.frozen(study.digest())
-    return ApprovedStudy(StudySums(study, roster), rows, noise_seed)
+    return ApprovedStudy(StudySums(study, roster), rows, noise_seed, content)
 
 
 def newer_edition(study: Study, ledger: Ledger) -> str:
@@ -92,9 +108,16 @@ class ApprovedStudy:
     See ``approved_device``, which makes one.
     """
 
-    def __init__(self, sums: StudySums, rows: Callable[[], Snapshot] | None, noise_seed: bytes = b"") -> None:
+    def __init__(
+        self,
+        sums: StudySums,
+        rows: Callable[[], Snapshot] | None,
+        noise_seed: bytes = b"",
+        content: Callable[[bytes], bytes | None] = lambda _digest: None,
+    ) -> None:
         """``rows``: reads the frozen rows; None for a key-only participant, which has none."""
-        self._sums, self._read, self._noise_seed = sums, rows, noise_seed
+        self._sums, self._read, self._noise_seed, self._content = sums, rows, noise_seed, content
+        self._judged: set[bytes] = set()  # censuses that were found to hide whoever is here
         self._made: OrderedDict[bytes, Words] = OrderedDict()
 
     @property
@@ -125,11 +148,48 @@ class ApprovedStudy:
             from codedfl.statistics.statistic import recoded_rows  # with the first request
 
             sums = self._sums
+            if needs_census(sums.study):
+                self._refuse_uncounted(sums.ask(ask))
             rows = recoded_rows(sums.study, sums.ask(ask), self._rows)
             self._made[ask] = sums.statistic(ask).words(rows, len(sums.roster.owners), self._noise_seed)
             while len(self._made) > 1 and sum(map(len, self._made.values())) > _MOST_KEPT:
                 self._made.popitem(last=False)
         return self._made[ask]
+
+    # -- the census
+
+    def _refuse_uncounted(self, asked: Ask) -> None:
+        """Refuse what does not follow from a census: merged otherwise, over other groups, or telling of few people.
+
+        Invariant: the census is checked here, on the device whose rows are asked for, and nobody else is believed.
+        """
+        if asked.statistic == CENSUS:
+            census = self._census(asked.census)[1] if asked.census else None
+            merged = () if census is None else census.merged
+            if asked.merged != merged or (census is not None and census.is_over):
+                raise Refused("request", "a census must ask for what its rounds decide, got another")
+            return
+        if not asked.census:
+            raise Refused("request", f"a request for {asked.statistic} must name a census, got none")
+        groups, census = self._census(asked.census)
+        if not census.is_over or (asked.groups, asked.merged) != (groups, census.merged):
+            raise Refused("request", "a request must merge what its census decides, over the groups of it, got another")
+        refused = census.refused()
+        if objection := refused.get("") or refused.get(asked.model):
+            raise Refused("rows", objection)
+        if asked.census not in self._judged:
+            from codedfl.statistics.statistic import recoded_rows
+
+            rows = recoded_rows(self._sums.study, asked, self._rows)
+            if census.last.betrays(StudyCells(census.last.study).people(rows)):
+                raise Refused("rows", "a census must count the people of this device, got one in which few stand alone")
+            self._judged.add(asked.census)
+
+    def _census(self, digest: bytes) -> tuple[tuple[int, ...], Census]:
+        content = self._content(digest)
+        if content is None:  # it was there a moment ago: the cache is small
+            raise Missing(digest.hex(), "a census must be put here first")
+        return self._sums.census(content)
 
 
 class LedgerMemory:

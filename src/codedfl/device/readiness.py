@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.small_cells import own_rows
+from codedfl.contract.seen import seen_rows
 from codedfl.contract.study import Study
 from codedfl.crypto.key_files import DEVICE_KEY
 from codedfl.data.tables import RawTable
@@ -139,8 +139,9 @@ def _rows(study: Study, membership: Membership, folder: DeviceFolder, table: Raw
     if table is None:
         return f"{len(frozen)} frozen when the study was approved (--table compares them with a table)"
     study.load_features()
+    rows_key = folder.rows_key()
     with folder.ledger(with_rows=True) as ledger:
-        now = own_rows(study, table, folder.rows_key(), ledger.exact_rows()).tags
+        now = seen_rows(study, table, rows_key)
         same = now.same_as(ledger.rows[study.digest()])
     if not same:
         raise InvalidInput(

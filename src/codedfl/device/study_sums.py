@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from codedfl.contract.census import Census, decode_rounds, encode_rounds, needs_census, parts_of
 from codedfl.contract.roster import Roster
 from codedfl.contract.study import Study
-from codedfl.errors import MessageRefused
+from codedfl.errors import InvalidInput, MessageRefused
+from codedfl.sum.certified import CertifiedTotal
+from codedfl.sum.keys import digest
 from codedfl.sum.layout import Layout
 from codedfl.sum.terms import Participant, Terms
 from codedfl.sum.wire import Refused
@@ -17,6 +22,7 @@ from codedfl.sum.wire import Refused
 if TYPE_CHECKING:  # with the first request: a device may wait for days
     from codedfl.statistics.statistic import Ask, Statistic
 
+CENSUS = "census"
 MANY_DEVICES = 50  # with more devices than this, not everybody holds a role
 HOLDERS_PER_ROLE = 12  # and each role has this number of holders
 
@@ -36,7 +42,7 @@ class StudySums:
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, server_key="00" * 32)
     >>> roster = Roster.draft({name: name.encode() * 32 for name in "abc"}, colluders=1)
     >>> sums = StudySums(study, roster)
-    >>> sums.layout(Ask("gram").encode()), dict(sums.terms.roles)
+    >>> sums.layout(Ask("gram", groups=(0,)).encode()), dict(sums.terms.roles)
     (<Layout of 12 numbers of 32 bits>, {'a': 0, 'b': 1, 'c': 0})
     """
 
@@ -75,16 +81,75 @@ class StudySums:
 
     def layout(self, ask: bytes) -> Layout:
         """How the numbers of a request are laid out."""
-        return self.statistic(ask).layout(len(self.roster.owners))
+        found = self.statistic(ask).layout(len(self.roster.owners))
+        return found if self.terms.can_certify else replace(found, certified=False)
 
     def groups(self, ask: bytes) -> Collection[int]:
         """The disclosure groups that the request is for; empty where any union of groups may be."""
-        groups = self.ask(ask).groups
-        if not set(groups) <= set(self.terms.groups):
+        asked = self.ask(ask)
+        if not set(asked.groups) <= set(self.terms.groups):
             raise Refused("list", "groups must be on the roster, got others")
-        return groups
+        owners = sum(len(self.terms.groups[number]) for number in asked.groups)
+        # Invariant: a census is over parts of those who take part; all that it decides is over all of them.
+        if asked.groups and asked.statistic != CENSUS and owners < self.study.least_owners:
+            raise Refused("list", f"at least {self.study.least_owners} owners must be in a sum, got {owners}")
+        if needs_census(self.study) and not asked.groups:
+            raise Refused("request", f"a request for {asked.statistic} must say over which groups, got none")
+        return asked.groups
 
     def needs(self, ask: bytes) -> Collection[bytes]:
-        """Digests of the contents that a request needs: no statistic has any yet."""
-        del ask
-        return ()
+        """The census from which a request follows."""
+        census = self.ask(ask).census
+        return (census,) if census else ()
+
+    # -- the census
+
+    def census_asks(self, groups: Collection[int], census: Census | None, before: bytes) -> tuple[Ask, ...]:
+        """What a round asks, part by part. census: the rounds before, whose content has the digest ``before``."""
+        from codedfl.statistics.statistic import Ask
+
+        merged = () if census is None else census.merged
+        parts = parts_of(tuple(groups), self.study.colluders)
+        return tuple(Ask(CENSUS, merged, groups=part, census=before) for part in parts)
+
+    def census(self, content: bytes) -> tuple[tuple[int, ...], Census]:
+        """The groups and rounds of a census, if it is one of this study: believed because z + 1 devices signed it.
+
+        Where there are too few holders to sign, nobody relies on it: no part is then left but those who may invent.
+        """
+        try:
+            rounds = [[CertifiedTotal.decode(one) for one in of_round] for of_round in decode_rounds(content)]
+            first = [self.ask(one.ask) for one in rounds[0]]
+            groups = tuple(sorted(group for one in first for group in one.groups))
+            if not groups:
+                raise InvalidInput("a census must be over a disclosure group at least, got none")
+            return groups, self._census_of(groups, rounds)
+        except (msgspec.MsgspecError, IndexError, InvalidInput) as error:
+            raise Refused("request", f"a census must follow from what devices certified: {error}") from None
+
+    def _census_of(self, groups: tuple[int, ...], rounds: list[list[CertifiedTotal]]) -> Census:
+        census, before = None, b""
+        sizes = [
+            sum(len(self.terms.groups[group]) for group in part) for part in parts_of(groups, self.study.colluders)
+        ]
+        counts: list[list[list[int]]] = []
+        for number, of_round in enumerate(rounds):
+            # Invariant: each round is asked for as the rounds before it decide, over the same groups, and no part is
+            # left out.
+            asks = self.census_asks(groups, census, before)
+            if [one.ask for one in of_round] != [one.encode() for one in asks]:
+                raise InvalidInput("a round of a census must ask for what the rounds before it decide, got another")
+            counts.append([self._numbers(one, ask) for one, ask in zip(of_round, asks, strict=True)])
+            census = Census(self.study, sizes, counts)
+            before = digest(encode_rounds([[one.encode() for one in it] for it in rounds[: number + 1]]))
+        assert census is not None
+        return census
+
+    def _numbers(self, total: CertifiedTotal, ask: Ask) -> list[int]:
+        layout = self.layout(total.ask)
+        if layout.certified:
+            total.check(self.terms)
+        owners = {name for group in ask.groups for name in self.terms.groups[group]}
+        if set(total.owners) != owners:
+            raise InvalidInput("a census must be over all owners of its groups, got others")
+        return layout.numbers_of(layout.from_bytes(total.numbers, layout.vector_words))

@@ -131,7 +131,7 @@ class ByStudy(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         rehearsed = Rehearsed(rows.study, made_up_roster(rows.study, parts), snapshots)
         self.devices_ = tuple(parts)
         totals = rehearsed.totals(InProcess({name: one.reply for name, one in rehearsed.devices().items()}))
-        return lambda ask: [int(one) for one in totals.answer(ask)]
+        return lambda ask: [int(one) for one in np.asarray(totals.answer(ask), dtype=object)]
 
     def _linear(self, X: ArrayLike) -> Floats:
         check_is_fitted(self)

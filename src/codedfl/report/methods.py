@@ -58,8 +58,8 @@ def _data(result: Unchecked) -> Iterator[str]:
         yield "No value lay beyond the ranges of the plan."
     if result["smallest_cell"] > 1:
         yield (
-            f"A level of a category that fewer than {result['smallest_cell']} rows of a site had was recoded at the"
-            " site as another level."
+            f"Levels that fewer than {result['smallest_cell']} people had over all sites were joined with others, the"
+            " same at every site."
         )
     if result["held_out"]:
         yield f"{100 * result['held_out']:g} % of rows, chosen at random, were held out to score predictions."

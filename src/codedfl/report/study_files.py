@@ -17,8 +17,9 @@ from codedfl.analyses.left_out import terms_left_out
 from codedfl.analyses.nested import nested
 from codedfl.analyses.study_analysis import CLIPPED, StudyFindings
 from codedfl.analyses.table_one import TableOneFinding
+from codedfl.contract.merging import times_place
 from codedfl.contract.study import NumberTarget, Study
-from codedfl.contract.words import explain, few_words
+from codedfl.contract.words import explain
 from codedfl.data.columns import OTHER, CategoryColumn, NumberColumn
 from codedfl.private_files import write_private
 from codedfl.report.methods import methods_text
@@ -36,7 +37,13 @@ OWN_MODEL = "study"  # what tables call the study's own model
 _SHOWN = ("What leaves this machine?", "Who sees what?", "What is not protected?")
 _KEYS = ("coefficient", "standard_error", "statistic", "p", "low", "high", "ratio", "ratio_low", "ratio_high")
 _MODELLED = "class_modelled"
-_RECODED = "levels and gaps of fewer than {} rows of a site are recoded there: see Disclosure in result.html"
+
+
+MARK_FILE = "NOT-FOR-PUBLICATION.txt"
+_MARK = (
+    "This folder is the server's own. It has exact sums, and numbers in all digits, from which counts of few people can"
+    "\nbe worked out. What may be published is made by: codedfl study release\n"
+)
 
 
 def write_numbers(
@@ -60,6 +67,7 @@ def write_numbers(
             model.save(folder / f"model-{place}.safetensors")
     result = result_json(study, findings, owners, invited, rehearsal=rehearsal)
     files = {
+        MARK_FILE: _MARK,
         RESULT_FILE: json.dumps(result, indent=1, allow_nan=False) + "\n",
         SUMMARY_FILE: summary_text(study, findings),
         COEFFICIENTS_FILE: coefficients_csv(result),
@@ -139,7 +147,6 @@ def result_json(
         "without": sorted(set(invited).difference(*owners.values())),
         "steps": {one.column.name: one.step for one in study.columns if one.step is not None},
         "cautions": cautions(study),
-        "recoded": few_words(study),
         "merged_words": merged_words(study, findings),
         "revealed": {question: said[question] for question in _SHOWN},
     }
@@ -152,7 +159,6 @@ def summary_text(study: Study, findings: StudyFindings) -> str:
         f"edition {study.edition}, study",
         study.digest().hex(),
         *cautions(study),
-        *recoded_note(study),
         *merged_words(study, findings),
         "",
     ]
@@ -176,11 +182,6 @@ def cautions(study: Study) -> list[str]:
             ' it classes and a [[model]] of kind "logistic", or take kind "robust"'
         )
     return found
-
-
-def recoded_note(study: Study) -> list[str]:
-    """That small cells are recoded, in one line, where any may be."""
-    return [_RECODED.format(study.smallest_cell)] if few_words(study) else []
 
 
 def narrow(lines: Iterable[str]) -> list[str]:
@@ -237,10 +238,17 @@ def merged_words(study: Study, findings: StudyFindings) -> list[str]:
         left, _ = one.merged(gone)
         if gone and isinstance(column, CategoryColumn):
             names, other = ", ".join(column.levels[index] for index in gone), column.other or OTHER
-            lines.append(f"{column.name}: counted as {other!r}, since some of them are rare: {names}")
+            lines.append(f"{column.name}: {names} counted as {other!r}, at every device: too few people have them")
             first = left.column.levels[0] if left is not None and isinstance(left.column, CategoryColumn) else ""
             if first and (first == other or first != column.levels[0]):
                 lines.append(f"{column.name}: the reference level is now {first}")
         elif column.name in findings.unmarked and isinstance(column, NumberColumn):
-            lines.append(f"{column.name}: its gaps are too few to be marked and count as {column.missing:g}")
+            lines.append(
+                f"{column.name}: missing in too few rows to be told apart, these count as {column.missing:g}, unmarked"
+            )
+    if findings.merged and (gone := findings.merged[times_place(study)]):
+        times = ", ".join(f"{study.time_grid[place]:g}" for place in gone)
+        lines.append(
+            f"times joined with the next, since too few people have their event or are censored there: {times}"
+        )
     return [*lines, *(one.line for one in terms_left_out(study, findings.merged, findings.total))]

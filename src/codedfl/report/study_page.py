@@ -20,7 +20,6 @@ from codedfl.report.result_tables import all_tables, count_text
 from codedfl.typing import Unchecked
 
 _TOGETHER = re.compile(r"(?<=\d) (?=%)|(?<=\bp) (?=[=<&])|(?<=\bp =) (?=\d)")  # what no line may begin or end within
-_RECODED = '<p class="soft">Small cells were recoded at the sites: <a href="#disclosure">what that is</a>.</p>'
 _DISCLOSURE = '<details id="disclosure"><summary>Disclosure: what was revealed to whom</summary>'
 NO_FIGURES = "Figures need matplotlib: pip install 'codedfl[report]', then codedfl study report with this folder."
 
@@ -85,8 +84,6 @@ def _answer(result: Unchecked) -> str:
     parts += [f'<p class="caution">{escape(one)}</p>' for one in result["cautions"]]
     gone = (f"left out: {one['term']}, since {one['why']}" for one in result["terms_left_out"])
     parts += [f'<p class="caution">{escape(one)}</p>' for one in gone]
-    if result["recoded"]:
-        parts.append(_RECODED)
     return "".join(parts)
 
 
@@ -161,7 +158,7 @@ def _sums(owners: Mapping[str, Sequence[str]]) -> Iterator[str]:
 def _disclosure(result: Unchecked) -> str:
     scores = (one.get("score") or {} for one in models_of(result))
     withheld = dict.fromkeys(one["withheld"] for one in scores if one.get("withheld"))
-    parts = [_DISCLOSURE, _list([*result["recoded"], *withheld])]
+    parts = [_DISCLOSURE, _list([*result["merged_words"], *withheld])]
     for question, said in result["revealed"].items():
         parts.append(f"<h3>{escape(question)}</h3>{_list(said)}")
     return "\n".join([*filter(None, parts), "</details>"])

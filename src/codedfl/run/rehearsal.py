@@ -20,8 +20,9 @@ from codedfl.analyses.driving import drive
 from codedfl.analyses.kept import NOTHING_KEPT, KeptSum
 from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.analyses.summing import StudyTotals, too_few
-from codedfl.contract.approval import approve
+from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.judgement import Finding
 from codedfl.contract.ledger import Approval
 from codedfl.contract.ledger_base import LedgerBase
 from codedfl.contract.names import plain_name
@@ -105,17 +106,29 @@ class Rehearsed:
         self.study = replace(study, roster=self.roster.digest().hex(), server_key=server_key)
         self.snapshots = dict(snapshots or {})
         self.owners: dict[str, list[str]] = {}  # whose rows are in which sum
+        self.findings: dict[str, list[Finding]] = {}  # what its operator would be asked about, by device
 
     def approve(self, tables: Mapping[str, RawTable], policy: Policy) -> dict[str, str]:
-        """Let every device judge the study as it would by itself; returns who would refuse, and why."""
+        """Let every device judge the study as it would by itself; returns who would refuse, and why.
+
+        What an operator would be asked about is in ``findings``, and taken for accepted.
+        """
         refusals = {}
+
+        def asked(name: str) -> Callable[[Finding], str]:
+            def ask(finding: Finding) -> str:
+                self.findings.setdefault(name, []).append(finding)
+                return "a rehearsal"
+
+            return ask
+
         with TemporaryDirectory() as folder:
             for name, table in tables.items():
                 device = DeviceFolder(Path(folder) / name, rehearsal_key(name))
                 helps = not len(table) and name in self.roster.helpers
                 party = (name, self._identities[name].public, None if helps else table, device)
                 try:
-                    approve(self.study, self.roster, *party, who="a rehearsal", when="now", policy=policy)
+                    approve(self.study, self.roster, *party, Deciding("a rehearsal", "now", policy, ask=asked(name)))
                 except InvalidInput as error:
                     refusals[name] = str(error)
                 if not helps and name not in refusals:
@@ -131,13 +144,14 @@ class Rehearsed:
     def _device(self, sums: StudySums, name: str) -> Device:
         identity, rows, study = self._identities[name], self.snapshots.get(name), self.study
         seed = identity.tag(b"codedfl noise|" + study.digest()) if study.noise is not None else b""
-        contract = ApprovedStudy(sums, None if rows is None else lambda: rows, seed)
         ledger = LedgerBase()
+        memory = LedgerMemory(study, ledger)
+        contract = ApprovedStudy(sums, None if rows is None else lambda: rows, seed, memory.content)
         with ledger.ledger() as approved:
             pod, own = self.roster.pod_of(name), study.statistics
             who = (study.digest(), study.name, study.edition, "a rehearsal", "now", pod, own, None)
             approved.approvals.append(Approval(*who, study.width, 0 if rows is None else len(rows), 0))
-        return Device(name, identity, contract, LedgerMemory(study, ledger), now=lambda: 0.0)
+        return Device(name, identity, contract, memory, now=lambda: 0.0)
 
     def totals(
         self, engine: Engine, watch: RunWatch | None = None, on_epoch: Callable[[int], object] = lambda _epoch: None

@@ -35,6 +35,7 @@ class Arms(Histogram):
     """
 
     name: ClassVar[str] = "arms"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"columns"})
     shows: ClassVar[str] = (
         "As histogram, within each level of one category; so it shows what that column has in common with each other"
         " one, not with two."

@@ -41,6 +41,7 @@ class CalibrationLine(Newton):
     """
 
     name: ClassVar[str] = "calibration-line"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"points", "classes"})
     held_out: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "Sums of what two numbers predict for held-out rows. A server that lies names other coefficients, within the"

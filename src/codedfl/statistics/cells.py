@@ -1,4 +1,4 @@
-"""Counts that come before everything else: which levels, gaps and classes have too few rows, or too few devices."""
+"""Exact counts after the census: rows, rows of every level, missing value and class, clipped values, rows left out."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ from codedfl.data.columns import CategoryColumn
 from codedfl.statistics.statistic import Statistic, register_statistic
 from codedfl.typing import Integers, Wholes
 
-_MOST_DEVICES = 2**16
-
 
 @register_statistic
 class Cells(Statistic):
-    """Rows, rows of every level or class, gaps, and on how many devices each of them is; where columns vary.
+    """Rows, rows of every level or class, missing values; clipped values and rows that were left out.
 
-    The vector has six parts: the counts of the training rows, on how many devices each is not zero, the same two of
-    the held-out rows, on how many devices each column, and the target, has two values among its training rows; and of
-    all rows how many values of each column and of the target were clipped, and how many rows were left out for gaps.
+    The vector has three parts: the counts of the training rows, those of the held-out rows; and of all rows how many
+    values of each column and of the target were clipped, and how many rows were left out for missing values.
 
     Examples
     --------
@@ -32,41 +29,32 @@ class Cells(Statistic):
     >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c")))
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
     >>> Cells(Study("stays", (ward,), days, 5000, 1000, 3)).length
-    21
+    11
     """
 
     name: ClassVar[str] = "cells"
-    shows: ClassVar[str] = (
-        "That a level, a class or a gap occurs in few rows, or on few devices, but neither whose nor on which."
-    )
+    tells: ClassVar[frozenset[str] | None] = frozenset({"rows", "columns", "classes"})
+    shows: ClassVar[str] = "How many rows have a level that the census has shown to be common; how many were clipped."
 
     @classmethod
     def leaves(cls, study: Study) -> str:
-        """The first total."""
+        """After the census."""
         return (
-            "counts: rows, rows of every level, gap and class and above the lowest value, on how many devices there are"
-            " any, on how many each column varies, values that were clipped, rows that were left out"
-            f" ({cls(study).length} numbers, once)"
+            "counts: rows, rows of every level, missing value and class that the census leaves, values that were"
+            f" clipped, rows that were left out ({cls(study).length} numbers, once)"
         )
 
     @property
     def length(self) -> int:
-        """Four vectors of counts, two numbers per column and for the target, and one."""
-        return 4 * sum(cell_sizes(self.study)) + 2 * len(self.study.columns) + 3
-
-    @property
-    def limit(self) -> int:
-        """Every row counts once, and so does every device."""
-        return max(self.study.max_rows, _MOST_DEVICES)
+        """Two vectors of counts, a number per column and for the target, and one."""
+        return 2 * sum(cell_sizes(self.study)) + len(self.study.columns) + 2
 
     def vector(self, rows: Snapshot) -> Wholes:
-        """Counts, and ones where they are not zero."""
+        """Counts."""
         parts = [self._counts(rows, chosen) for chosen in (~rows.held_out, rows.held_out)]
-        there = [one for counts in parts for one in (counts, (counts > 0).astype(np.int64))]
         clipped = np.zeros(len(self.study.columns), dtype=np.int64)
-        clipped[: len(rows.clipped.columns)] = rows.clipped.columns
-        odd = (clipped, np.array([rows.clipped.targets, rows.left_out]))
-        return np.concatenate([*there, self._varies(rows), *odd])
+        clipped[: len(rows.clipped.columns)] = rows.clipped.columns[: len(clipped)]
+        return np.concatenate([*parts, clipped, np.array([rows.clipped.targets, rows.left_out])])
 
     def _counts(self, rows: Snapshot, chosen: NDArray[np.bool_]) -> Integers:
         codes, target = rows.codes[chosen], rows.target[chosen]
@@ -79,14 +67,6 @@ class Cells(Statistic):
         if isinstance(self.study.target, ClassTarget):
             found.append(np.bincount(target, minlength=len(self.study.target.classes)))
         return np.concatenate(found).astype(np.int64)
-
-    def _varies(self, rows: Snapshot) -> Integers:
-        """A gap is no value: a number and gaps do not vary."""
-        # Not np.unique, which loads numpy.ma: 5 MB on every device.
-        codes = np.column_stack((rows.codes, rows.target))[~rows.held_out]
-        lowest = codes.min(axis=0, where=codes >= 0, initial=np.iinfo(np.int64).max)
-        varies: Integers = (lowest < codes.max(axis=0, initial=-1)).astype(np.int64)
-        return varies
 
 
 def cell_sizes(study: Study) -> tuple[int, ...]:

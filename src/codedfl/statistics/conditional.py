@@ -42,6 +42,7 @@ class Conditional(Rounded):
     """
 
     name: ClassVar[str] = "conditional"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points", "classes", "clusters"})
     shows: ClassVar[str] = (
         "Sums over matched sets, weighted by what the coefficients predict for their rows. A server that lies chooses"
         " these, within the bound and the number of points that the study states; with few sets it sees sums of single"

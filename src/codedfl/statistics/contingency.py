@@ -6,11 +6,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.contract.combinations import cell_places, count_cells
+from codedfl.contract.combinations import FEW_CELLS, cell_places, count_cells
 from codedfl.contract.models.table import TableModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import NumberTarget, Study
-from codedfl.statistics.crosstable import Crosstable
+from codedfl.errors import InvalidInput
 from codedfl.statistics.families import family_of, target_values
 from codedfl.statistics.rounded import row_sums
 from codedfl.statistics.statistic import Statistic, register_statistic
@@ -40,15 +40,20 @@ class Contingency(Statistic):
     """
 
     name: ClassVar[str] = "contingency"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"combinations"})
     of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
-        "The sum of the target over each combination of columns, of which a device that takes part has none or at least"
-        " smallest_cell rows; of the one site that has a combination, its own sum."
+        "The sum of the target over each combination of columns, each of which has enough people by the census."
     )
 
     def _begin(self) -> None:
-        """Only for few combinations."""
-        Crosstable(self.study, model=self.model)
+        """Only for few combinations: those the census has counted."""
+        found = count_cells(self.study, self.model)
+        if found > FEW_CELLS:
+            raise InvalidInput(
+                f"columns of the model {self.model.name!r} must have at most {FEW_CELLS} combinations to be counted,"
+                f" got {found}"
+            )
 
     @classmethod
     def leaves(cls, study: Study) -> str:

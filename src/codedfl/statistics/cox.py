@@ -12,7 +12,7 @@ from codedfl.contract.models import NO_MODEL, StudyModel
 from codedfl.contract.models.cox import CoxModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
-from codedfl.errors import InvalidInput
+from codedfl.contract.timing import begins_of, ends_of, groups_of, n_groups
 from codedfl.exact.portable import portable_exp
 from codedfl.statistics.newton import (
     linear_predictor,
@@ -22,7 +22,6 @@ from codedfl.statistics.newton import (
 )
 from codedfl.statistics.rounded import Rounded, products
 from codedfl.statistics.statistic import register_statistic
-from codedfl.statistics.survival import begins_of, ends_of, groups_of, n_groups
 from codedfl.typing import Floats, Integers, Wholes
 
 _NUMBERS_AT_ONCE = 1 << 21
@@ -35,7 +34,7 @@ class Cox(Rounded):
     For each stratum and time: events, their sum of columns, and exp(predictor) times 1, x and x x' over those at risk
     and over those with an event. Behind them is how many events are of rows that begin and end in one interval, which
     are never at risk. The point is a coefficient per design column of the model, each column divided by its largest
-    size, and 1 for each time of the grid that is kept, else 0.
+    size.
 
     Examples
     --------
@@ -48,26 +47,24 @@ class Cox(Rounded):
     >>> died = StudyColumn(NumberColumn("died", in_model=False), (0.0, 1.0), 1.0)
     >>> model = CoxModel("death", ("age",), "died", (30.0, 60.0))
     >>> study = Study("s", (age, died), NumberTarget("days", (0.0, 90.0), 1.0), 5000, 1000, 3, models=(model,))
-    >>> Cox(study, np.array([0.5, 1.0, 1.0]), model).length
+    >>> Cox(study, np.array([0.5]), model).length
     17
     """
 
     name: ClassVar[str] = "cox"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"times", "columns", "points"})
     shows: ClassVar[str] = (
-        "Sums of columns and products over those who leave between two times, weighted by what coefficients predict. An"
-        " honest server joins intervals in which few leave; one that lies joins none, and chooses the coefficients,"
-        " within the bound and the number of points that the study states."
+        "Sums of columns and products over those who leave between two times, enough people by the census, weighted by"
+        " what coefficients predict. A server that lies chooses these, within the bound and the number of points that"
+        " the study states."
     )
     no_noise: ClassVar[str] = "no bound on one row's part in the coefficients is stated"
 
     def _begin(self) -> None:
-        """Coefficients within the bound, and a mask of times."""
+        """Coefficients within the bound."""
         assert isinstance(self.model, CoxModel)
         self._cox, self._d = self.model, n_coefficients(self.study, self.model) - 1
-        self._beta, kept = np.split(self.point, [self._d])
-        if set(kept.tolist()) - {0.0, 1.0} or not kept.any():
-            raise InvalidInput(f"the point of {self.name} must be 0 or 1 for each time, and 1 for some")
-        self._times = np.array(self._cox.times)[kept == 1.0]
+        self._beta, self._times = self.point, np.array(self._cox.times)
         self._strata = n_groups(self.study, self._cox)
         refuse_beyond(self.study, self._cox, np.append(0.0, self._beta), self._cox.bound)
         super()._begin()
@@ -85,9 +82,9 @@ class Cox(Rounded):
 
     @classmethod
     def point_length(cls, study: Study, model: StudyModel = NO_MODEL) -> int:
-        """Coefficients without a constant, and times."""
+        """Coefficients without a constant."""
         assert isinstance(model, CoxModel)
-        return n_coefficients(study, model) - 1 + len(model.times)
+        return n_coefficients(study, model) - 1
 
     @property
     def _each(self) -> int:

@@ -48,6 +48,7 @@ class Gee(Newton):
     """
 
     name: ClassVar[str] = "gee"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points", "clusters"})
     shows: ClassVar[str] = (
         "Products of columns within clusters, weighted by what the coefficients predict and by how far rows are from"
         " it. A server that lies chooses these, within the bound; with few clusters it sees sums of single clusters."

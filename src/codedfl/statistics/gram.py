@@ -39,6 +39,7 @@ class Gram(Statistic):
     """
 
     name: ClassVar[str] = "gram"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"rows", "columns", "classes"})
     shows: ClassVar[str] = (
         "The total over few rows is the rows themselves, so a total needs at least twice as many rows as columns. A"
         " column that few rows differ in shows the sums of those rows. With site effects it shows nothing of how sites"

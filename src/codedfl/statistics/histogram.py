@@ -37,6 +37,7 @@ class Histogram(Statistic):
     """
 
     name: ClassVar[str] = "histogram"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"columns"})
     of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "In which bin each value of a column lies, over all devices, so that the server sees the largest value of"

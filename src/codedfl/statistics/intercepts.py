@@ -44,6 +44,7 @@ class Intercepts(Rounded):
     """
 
     name: ClassVar[str] = "intercepts"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points"})
     shows: ClassVar[str] = (
         "Products of what clusters sum up to, weighted by their sizes. As many totals as there are sizes would give the"
         " sums of each size back, so points bound them well below, or each size has several clusters."

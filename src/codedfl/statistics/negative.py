@@ -43,6 +43,7 @@ class Negative(Newton):
     """
 
     name: ClassVar[str] = "negative"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points"})
 
     def _begin(self) -> None:
         """As for ``newton``, and alpha within limits."""

@@ -50,6 +50,7 @@ class Newton(SumOfRows):
     """
 
     name: ClassVar[str] = "newton"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points"})
     shows: ClassVar[str] = (
         "Sums weighted by what the coefficients predict for each row. Iterations of columns with few combinations tell"
         " how many rows each combination has, so that is counted first; for other columns nothing is proven. A server"
@@ -184,6 +185,9 @@ def linear_predictor(X: Floats, coefficients: Floats) -> Floats:
     for column, coefficient in zip(X.T, coefficients, strict=True):
         found = found + column * coefficient
     return found
+
+
+MOST_PREDICTION = 64.0  # of a linear model over the ranges, in half ranges of the target
 
 
 def refuse_beyond(study: Study, model: StudyModel, point: Floats, bound: float) -> None:

@@ -48,6 +48,7 @@ class Ordinal(SumOfRows):
     """
 
     name: ClassVar[str] = "ordinal"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points", "classes"})
     shows: ClassVar[str] = (
         "Sums weighted by what the coefficients predict for each row. A server that lies chooses these and the"
         " thresholds, within the bound and the number of points that the study states."

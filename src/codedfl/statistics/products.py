@@ -42,6 +42,7 @@ class Products(Statistic):
     """
 
     name: ClassVar[str] = "products"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"rows", "features", "classes"})
     shows: ClassVar[str] = "One direction of the total X'X per epoch; as many epochs as features show all of it."
     no_noise: ClassVar[str] = ""
 
@@ -163,7 +164,8 @@ def principal_from(study: Study, numbers: Floats) -> Principal | None:
     scaling = study.preprocessing()
     if not ((scaling.low <= centre) & (centre <= scaling.high)).all():
         raise InvalidInput("the centre must lie within the ranges of the columns, got one outside")
-    off = float(np.abs(components.T @ components - np.eye(components.shape[1])).max())
+    with np.errstate(over="ignore", invalid="ignore"):  # of numbers so large that they are none of any components
+        off = float(np.abs(components.T @ components - np.eye(components.shape[1])).max())
     if not off <= _TOLERANCE:
         raise InvalidInput(f"components must be orthonormal to {_TOLERANCE:g}, got ones that are off by {off:.1e}")
     return Principal(centre, components)

@@ -11,7 +11,7 @@ from codedfl.contract.models.residuals import ResidualsModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
-from codedfl.statistics.newton import linear_predictor, n_coefficients, scaled_design
+from codedfl.statistics.newton import MOST_PREDICTION, linear_predictor, n_coefficients, refuse_beyond, scaled_design
 from codedfl.statistics.statistic import Statistic, register_statistic
 from codedfl.typing import Wholes
 
@@ -41,6 +41,7 @@ class Residuals(Statistic):
     """
 
     name: ClassVar[str] = "residuals"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"points"})
     of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "A server that lies names other coefficients, chosen so that the counts divide the rows where it likes, in"
@@ -51,6 +52,7 @@ class Residuals(Statistic):
         """A deviation is positive."""
         if not self.point[-1] > 0:
             raise InvalidInput(f"the deviation in a point of residuals must be above 0, got {self.point[-1]:g}")
+        refuse_beyond(self.study, self.model, self.point[:-1], MOST_PREDICTION)
 
     @classmethod
     def leaves(cls, study: Study) -> str:

@@ -11,7 +11,14 @@ from codedfl.contract.models import NO_MODEL, StudyModel
 from codedfl.contract.models.robust import RobustModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
-from codedfl.statistics.newton import linear_predictor, n_coefficients, scaled_design
+from codedfl.errors import InvalidInput
+from codedfl.statistics.newton import (
+    MOST_PREDICTION,
+    linear_predictor,
+    n_coefficients,
+    refuse_beyond,
+    scaled_design,
+)
 from codedfl.statistics.rounded import Rounded, cluster_sums, products, row_sums
 from codedfl.statistics.statistic import register_statistic
 from codedfl.typing import Floats, Integers, Wholes
@@ -43,6 +50,7 @@ class Robust(Rounded):
     """
 
     name: ClassVar[str] = "robust"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points", "clusters"})
     shows: ClassVar[str] = (
         "Products of columns weighted by squared residuals. A server that lies chooses the coefficients, so that rows"
         " far from what they predict weigh most; with few clusters it sees sums of single clusters."
@@ -52,7 +60,7 @@ class Robust(Rounded):
     remedy: ClassVar[str] = "give the study fewer max_rows or max_rows_per_device, or the model other errors"
 
     def _begin(self) -> None:
-        """The point is cut into its two parts."""
+        """The point is cut into its two parts: coefficients within a bound, a matrix without negative squares."""
         assert isinstance(self.model, RobustModel)
         self._robust = self.model
         self._d = n_coefficients(self.study, self.model)
@@ -61,6 +69,11 @@ class Robust(Rounded):
         if len(triangle):
             self._inverse[np.triu_indices(self._d)] = triangle
             self._inverse += np.triu(self._inverse, 1).T
+            squares = np.linalg.eigvalsh(self._inverse)
+            if squares[0] < -1e-9 * max(1.0, float(squares[-1])):
+                raise InvalidInput(f"the matrix in a point of {self.name} must be positive semi-definite, got another")
+        # Invariant: no step between two people, of whom one has no residual and all others have the largest.
+        refuse_beyond(self.study, self._robust, self._beta, MOST_PREDICTION)
         super()._begin()
 
     @classmethod

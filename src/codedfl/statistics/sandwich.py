@@ -44,6 +44,7 @@ class Sandwich(Newton):
     """
 
     name: ClassVar[str] = "sandwich"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points", "clusters"})
     shows: ClassVar[str] = (
         "Products of columns weighted by how far rows are from what the coefficients predict. A server that lies"
         " chooses these, within the bound; with few clusters it sees sums of single clusters."

@@ -9,6 +9,7 @@ import numpy as np
 from codedfl.contract.models import NO_MODEL, StudyModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, Study
+from codedfl.errors import InvalidInput
 from codedfl.statistics.gram import gram_triangle
 from codedfl.statistics.products import principal_from, principal_length
 from codedfl.statistics.statistic import Statistic, register_statistic
@@ -17,6 +18,7 @@ from codedfl.typing import Floats, Integers, Wholes
 # Of the score of the second of two classes, from 0 to 1; what lies beyond counts at the ends. A server that lies sees
 # this histogram of any linear combination of the columns, so there are no more bins than calibration needs.
 BINS = 10
+MOST_STEEP = 1e4
 
 
 @register_statistic
@@ -42,6 +44,7 @@ class Score(Statistic):
     """
 
     name: ClassVar[str] = "score"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"points", "classes"})
     shows: ClassVar[str] = (
         "A server that lies sends another model, chosen so that the counts divide the held-out rows where it likes: in"
         f" {BINS} parts for two classes."
@@ -52,6 +55,10 @@ class Score(Statistic):
         principal, theta = np.split(self.point, [principal_length(self.study)])
         self._principal = principal_from(self.study, principal)
         self._theta = theta.reshape(-1, len(self.study.target.units))
+        # Invariant: no step so steep that it picks out a person. Columns are at most 1 in size, features bounded.
+        steepest = float(np.abs(self._theta).sum(axis=0).max(initial=0.0))
+        if steepest > MOST_STEEP:
+            raise InvalidInput(f"a point of {self.name} must have a sum of sizes of at most {MOST_STEEP:g}, got more")
 
     @classmethod
     def leaves(cls, study: Study) -> str:

@@ -15,8 +15,8 @@ from typing import ClassVar, TypeVar
 import msgspec
 import numpy as np
 
-from codedfl.contract.merging import Merged, merged_study, recoded
-from codedfl.contract.models import NO_MODEL, StudyModel
+from codedfl.contract.merging import Merged, held_out_place, merged_study, places_left, recoded, times_place
+from codedfl.contract.models import COUNTED, NO_MODEL, StudyModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.data.columns import CategoryColumn
@@ -26,7 +26,7 @@ from codedfl.sum.layout import Layout, Words
 from codedfl.typing import Floats, Wholes
 
 NOTHING: Floats = np.zeros(0)
-_FORMAT = "codedfl ask 4"
+_FORMAT = "codedfl ask 5"
 
 
 class Statistic(ABC):
@@ -37,6 +37,7 @@ class Statistic(ABC):
     shows: what the total can show about somebody at worst, for the screen on which a person approves the study.
     no_noise: why the statistic is refused in a study with noise; "" if it is not.
     certified: whether devices act upon its total, so that z + 1 of them must have computed it themselves.
+    tells: what a sum of it tells apart (``TELLS``), so that the census counts it; a kind that does not say is refused.
     version: of its arithmetic. Two versions are two statistics: the difference of their totals would be one of owners.
 
     Examples
@@ -51,6 +52,7 @@ class Statistic(ABC):
     shows: ClassVar[str]
     no_noise: ClassVar[str] = "counts are exact"
     certified: ClassVar[bool] = False
+    tells: ClassVar[frozenset[str] | None] = None
     version: ClassVar[int] = 1
 
     def __init__(self, study: Study, point: Floats = NOTHING, model: StudyModel = NO_MODEL) -> None:
@@ -60,6 +62,17 @@ class Statistic(ABC):
         """
         if self.of_model != (model is not NO_MODEL):
             raise InvalidInput(f"{self.name} must be asked for {'a model' if self.of_model else 'no model'}")
+        # Invariant: the door for new statistics fails closed: what nobody has said is judged by nobody.
+        if self.tells is None or not self.tells <= TELLS:
+            raise InvalidInput(
+                f"the statistic {self.name} must declare what its sums tell apart (tells), some of"
+                f" {', '.join(sorted(TELLS))}"
+            )
+        if missing := sorted((self.tells & COUNTED) - model.counted):
+            raise InvalidInput(
+                f"a model whose statistic {self.name} tells {missing[0]} apart must have them counted (counted), got"
+                f" {self.model_kind(model)!r}, which does not"
+            )
         expected = self.point_length(study, model)
         if point.shape != (expected,) or not np.isfinite(point).all():
             raise InvalidInput(f"the point of {self.name} must be {expected} finite numbers, got shape {point.shape}")
@@ -70,6 +83,11 @@ class Statistic(ABC):
 
     def _begin(self) -> None:  # noqa: B027 - most kinds have nothing to make
         """What a kind makes of its point and its model, or refuses of them, before anything is asked of it."""
+
+    @staticmethod
+    def model_kind(model: StudyModel) -> str:
+        """The word in the file."""
+        return getattr(model, "kind", "no model")
 
     @classmethod
     @abstractmethod
@@ -107,6 +125,9 @@ class Statistic(ABC):
         return self.layout(n_owners).words_of(self.vector(rows))
 
 
+TELLS = frozenset({"rows", "columns", "classes", "features", "combinations", "times", "clusters", "points"})
+"""What sums can tell apart: levels and values of columns, combinations of several, intervals of times, clusters, what
+an argument of the server's choice divides."""
 STATISTICS = Register[type[Statistic]]("codedfl.statistics")
 
 _Kind = TypeVar("_Kind", bound=type[Statistic])
@@ -134,6 +155,8 @@ class Ask:
 
     model: the name of the study's model that it is for; "" for the study's own statistics.
     groups: the disclosure groups over which it must be summed; none leaves it to who is there.
+    census: the digest of the census from which groups and mergings follow (``contract.census``); of a census itself
+        that of the rounds before it. b"" where there is none.
 
     Two are equal if their encodings are.
 
@@ -151,6 +174,7 @@ class Ask:
     point: Floats = field(default_factory=lambda: NOTHING)
     model: str = ""
     groups: tuple[int, ...] = ()
+    census: bytes = b""
 
     def __repr__(self) -> str:
         model = f" of {self.model!r}" if self.model else ""
@@ -176,6 +200,7 @@ class Ask:
                 point.tobytes(),
                 self.model,
                 self.groups,
+                self.census,
             )
         )
 
@@ -183,8 +208,6 @@ class Ask:
     def decode(cls, data: bytes, study: Study) -> Ask:
         """Refuses what does not follow from this study, before anything is built that is larger than the study."""
         ask = cls._parsed(data, study)
-        if ask.merged and ask.statistic == "cells":
-            raise MessageRefused("an ask for cells must merge nothing: they come before that")
         try:
             statistic_of(study, ask)
         except InvalidInput as error:
@@ -212,8 +235,10 @@ class Ask:
             raise MessageRefused(f"a point must be whole numbers of 8 bytes, got {len(found.point)} bytes")
         if list(found.groups) != sorted(set(found.groups)) or any(one < 0 for one in found.groups):
             raise MessageRefused("groups must be ascending numbers of disclosure groups, got others")
+        if len(found.census) not in (0, 32):
+            raise MessageRefused(f"a census must be named by 32 bytes, got {len(found.census)}")
         point = np.frombuffer(found.point, dtype="<f8").astype(np.float64)
-        return cls(found.statistic, _merged_of(found.merged, study), point, found.model, found.groups)
+        return cls(found.statistic, _merged_of(found.merged, study), point, found.model, found.groups, found.census)
 
     def digest(self, study: Study) -> bytes:
         """What tells this request from any other, over all studies."""
@@ -228,6 +253,7 @@ class _Ask(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     point: bytes
     model: str
     groups: tuple[int, ...]
+    census: bytes
 
 
 _encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Ask)
@@ -242,9 +268,9 @@ def _most_bytes(study: Study) -> int:
         for name in (study.statistics if model is NO_MODEL else model.statistics)
         if STATISTICS[name].of_model == (model is not NO_MODEL)
     )
-    names = 4 * max(len(one.name) for one in models)
+    names = 4 * max(len(one.name) for one in models) + 5 * len(study.time_grid)
     groups = 9 * (study.max_rows // study.least_owners + 1)  # more than a roster can have
-    return 8 * max(lengths) + 9 * (n_levels + len(study.columns)) + names + min(groups, 1 << 16) + 128
+    return 8 * max(lengths) + 9 * (n_levels + len(study.columns)) + names + min(groups, 1 << 16) + 192
 
 
 def statistic_of(study: Study, ask: Ask) -> Statistic:
@@ -283,7 +309,7 @@ def words_of(study: Study) -> dict[str, tuple[str, str]]:
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
     >>> list(words_of(Study("stays", (age,), days, 5000, 1000, 3)))
-    ['cells', 'gram']
+    ['census', 'cells', 'gram', 'score']
     """
     return {name: (STATISTICS[name].leaves(study), STATISTICS[name].shows) for name in study.statistics}
 
@@ -305,16 +331,32 @@ def recoded_rows(study: Study, ask: Ask, rows: Snapshot) -> Snapshot:
     --------
     See ``codedfl.device.approved``, whose devices do so with their frozen rows.
     """
-    return replace(rows, codes=recoded(study, rows.codes, ask.merged)) if ask.merged else rows
+    if not ask.merged:
+        return rows
+    # Values that were clipped stay with their columns; those made of others have none.
+    counts = rows.clipped.columns
+    left = [place for place in places_left(study, ask.merged) if place < len(counts)]
+    return replace(
+        rows, codes=recoded(study, rows.codes, ask.merged), clipped=replace(rows.clipped, columns=counts[left])
+    )
 
 
 def _merged_of(found: Merged, study: Study) -> Merged:
     """For every column ascending places; nothing at all is the empty list."""
     if not found:
         return ()
-    if len(found) != len(study.columns) or not any(found):
-        raise MessageRefused(f"merged must have a list for each of {len(study.columns)} columns, or none")
-    for one, given in zip(study.columns, found, strict=True):
+    if len(found) != held_out_place(study) + 1 or not any(found):
+        raise MessageRefused(f"merged must have a list for each of {len(study.columns)} columns and two, or none")
+    times, held_out = found[times_place(study)], found[held_out_place(study)]
+    if list(times) != sorted({one for one in times if 0 <= one < len(study.time_grid)}) or held_out not in (
+        (),
+        (1,),
+        (2,),
+    ):
+        raise MessageRefused(
+            "merged must have ascending places of times, and say whether rows are held out, got others"
+        )
+    for one, given in zip(study.columns, found, strict=False):
         places = list(given)
         if isinstance(one.column, CategoryColumn):
             known = places == sorted({place for place in places if 0 <= place < len(one.column.levels)})

@@ -11,11 +11,11 @@ from codedfl.contract.models import NO_MODEL, StudyModel
 from codedfl.contract.models.weighting import IptwCoxModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
+from codedfl.contract.timing import ends_of
 from codedfl.errors import InvalidInput
 from codedfl.statistics.newton import n_coefficients, scaled_design
 from codedfl.statistics.rounded import products, row_sums
 from codedfl.statistics.statistic import register_statistic
-from codedfl.statistics.survival import ends_of
 from codedfl.statistics.weighting import Treated
 from codedfl.typing import Floats, Integers, Wholes
 
@@ -23,17 +23,13 @@ MOST_SCORE = 16.0  # of a row, without its weight
 
 
 class _Timed(Treated):
-    """What both have in common: coefficients of the propensity, and the times that are kept."""
+    """What both have in common: coefficients of the propensity, and times."""
 
     def _begin(self) -> None:
-        """As for ``newton``, and a mask of times."""
+        """As for ``newton``."""
         assert isinstance(self.model, IptwCoxModel)
         self._d, self._timed = n_coefficients(self.study, self.model), self.model
-        mask = self.point[self._d : self._d + len(self._timed.times)]
-        if set(mask.tolist()) - {0.0, 1.0} or not mask.any():
-            raise InvalidInput(f"the point of {self.name} must be 0 or 1 for each time, and 1 for some")
-        self._kept = mask == 1.0
-        self._times = np.array(self._timed.times)[self._kept]
+        self._times = np.array(self._timed.times)
         super()._begin()
 
     def _ends(self, rows: Snapshot) -> tuple[Integers, Floats]:
@@ -47,7 +43,7 @@ class _Timed(Treated):
 class WeightedTimes(_Timed):
     """The weights of those who leave in each interval, and of those who do so with the event, by treatment.
 
-    The point is the coefficients of the propensity, and 1 for each time that is kept, else 0.
+    The point is the coefficients of the propensity.
 
     Examples
     --------
@@ -61,14 +57,15 @@ class WeightedTimes(_Timed):
     >>> columns = (StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0), *beside)
     >>> model = IptwCoxModel("effect", ("age",), "died", (30.0, 60.0), treatment="drug")
     >>> study = Study("s", columns, NumberTarget("days", (0.0, 90.0), 1.0), 5000, 1000, 3, models=(model,))
-    >>> WeightedTimes(study, np.array([0.0, 0.0, 1.0, 1.0]), model).length
+    >>> WeightedTimes(study, np.array([0.0, 0.0]), model).length
     12
     """
 
     name: ClassVar[str] = "weighted-times"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"times", "columns", "points"})
     shows: ClassVar[str] = (
-        "How many leave in an interval, weighted by the inverse of chances that the server chooses within the bound. An"
-        " honest server joins intervals in which few leave; one that lies joins none."
+        "How many leave in an interval, enough people by the census, weighted by the inverse of chances that the server"
+        " chooses within the bound."
     )
 
     @classmethod
@@ -78,9 +75,9 @@ class WeightedTimes(_Timed):
 
     @classmethod
     def point_length(cls, study: Study, model: StudyModel = NO_MODEL) -> int:
-        """Coefficients and times."""
+        """Coefficients."""
         assert isinstance(model, IptwCoxModel)
-        return n_coefficients(study, model) + len(model.times)
+        return n_coefficients(study, model)
 
     @property
     def length(self) -> int:
@@ -121,6 +118,7 @@ class WeightedScores(_Timed):
     """
 
     name: ClassVar[str] = "weighted-scores"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"times", "columns", "points"})
     shows: ClassVar[str] = (
         "Products of columns weighted by what rows say of a hazard ratio, by numbers for each time that the server"
         " chooses within a bound, so that rows of one interval may count most."
@@ -129,7 +127,7 @@ class WeightedScores(_Timed):
     def _begin(self) -> None:
         """No row's score is beyond the bound."""
         super()._begin()
-        numbers = self.point[self._d + len(self._kept) :].reshape(4, -1)[:, self._kept]
+        numbers = self.point[self._d :].reshape(4, -1)
         self._at_risk, self._with_event = numbers[:2], numbers[2:]
         most = np.abs(self._at_risk).sum(axis=1).max() + np.abs(self._with_event).max()
         if most > MOST_SCORE:
@@ -144,7 +142,7 @@ class WeightedScores(_Timed):
     def point_length(cls, study: Study, model: StudyModel = NO_MODEL) -> int:
         """Four numbers for each time behind that of ``weighted-times``."""
         assert isinstance(model, IptwCoxModel)
-        return n_coefficients(study, model) + 5 * len(model.times)
+        return n_coefficients(study, model) + 4 * len(model.times)
 
     @property
     def length(self) -> int:

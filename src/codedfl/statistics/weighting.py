@@ -63,6 +63,7 @@ class Propensity(Treated):
     """
 
     name: ClassVar[str] = "propensity"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points"})
 
     @property
     def family(self) -> Family:
@@ -107,6 +108,7 @@ class Weighted(Treated):
     """
 
     name: ClassVar[str] = "weighted"
+    tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points"})
     shows: ClassVar[str] = (
         "Sums of columns, target and their products by treatment, weighted by the inverse of chances that the server"
         " chooses within the bound, so that rows with the largest weights count most."

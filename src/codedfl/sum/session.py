@@ -133,17 +133,17 @@ class Session:
         self._refuse_too_few(here, objection_to)
         return tuple(here)
 
-    def _refuse_too_few(self, uploads: Collection[str], objection_to: Objection) -> None:
+    def _refuse_too_few(self, uploads: Collection[str], objection_to: Objection, fixed: Collection[int] = ()) -> None:
         """Where no sum may be made of these owners; holders of roles are whoever is enrolled."""
-        terms = self._terms
+        terms, least = self._terms, self._terms.least_in(fixed)
         # Whole groups only: a group with an absent owner is out, so an absence shows nothing of fewer rows than a
         # group's.
         if objection := objection_to(self._counted(uploads)):
             raise NotEnoughDevices(objection, sorted(set(terms.by_name) - set(uploads)))
         owners = sum(len(terms.groups[number]) for number in terms.whole_groups(uploads))
-        if owners < terms.least_owners:
+        if owners < least:
             raise NotEnoughDevices(
-                f"at least {terms.least_owners} owners in whole groups must take part, got {owners}",
+                f"at least {least} owners in whole groups must take part, got {owners}",
                 sorted(terms.owners - set(uploads)),
             )
         # z + 1 roles answer for every sum: with one role fewer, z helpers of the server would hold all pads.
@@ -298,7 +298,7 @@ class Session:
         groups = self._terms.whole_groups(entries)
         names = sorted((name for number in groups for name in self._terms.groups[number]), key=str.encode)
         self._refuse_others_than_fixed(ask, names)
-        self._refuse_too_few(names, objection_to)
+        self._refuse_too_few(names, objection_to, self._fixed(ask))
         kept = wire.encode_list(tuple(entries[name] for name in names))
         self._store.put(("list", digest(ask)), kept)
         self._tell(events.Listed(tuple(names)))
@@ -329,9 +329,9 @@ class Session:
         # A sum that was made once is the same sum for ever: over fewer owners it would be a second one.
         fixed = {name for number in self._fixed(ask) for name in self._terms.groups[number]}
         if fixed - set(names):
+            gone = sorted(fixed - set(names))
             raise NotEnoughDevices(
-                f"a sum must be over the {len(fixed)} owners that are fixed for it, got {len(names)}",
-                sorted(fixed - set(names)),
+                f"a sum must be over the {len(fixed)} owners that are fixed for it, got none of {', '.join(gone)}", gone
             )
 
     def _role_sums(self, ask: bytes, layout: Layout, entries: bytes) -> list[Answer]:
@@ -395,19 +395,26 @@ class Session:
     def certified(self, ask: bytes, objection_to: Objection = _none) -> CertifiedTotal:
         """A total with the signatures of z + 1 devices that computed it themselves.
 
-        2z + 1 holders of each role survive z that lie, z + 1 only show that somebody does.
+        2z + 1 holders of each role survive z that lie, z + 1 only show that somebody does. Where the study's layout is
+        not certified, it has no signatures.
         """
         layout, place = self._study.layout(ask), ("certified", digest(ask))
         kept = self._store.get(place)
         if kept is not None:
             return CertifiedTotal.decode(kept)
-        least = self._terms.colluders + 1
-        for role in range(least):
-            if len(self._terms.holders_of(role)) < least:
-                raise InvalidInput(f"certified totals need {least} holders of each role: add a key-only participant")
+        if layout.certified and not self._terms.can_certify:
+            least = self._terms.colluders + 1
+            raise InvalidInput(f"certified totals need {least} holders of each role: add a key-only participant")
         return self._until_it_is(lambda: self._certified(ask, layout, objection_to))
 
     def _certified(self, ask: bytes, layout: Layout, objection_to: Objection) -> CertifiedTotal:
+        if not layout.certified:
+            numbers = self._summed(ask, layout, objection_to)
+            entries = self._store.get(("list", digest(ask)))
+            assert entries is not None
+            found = CertifiedTotal(ask, entries, numbers, ())
+            self._store.put(("certified", digest(ask)), found.encode())
+            return found
         entries = self._listed(ask, layout, objection_to)
         sums = tuple(
             wire.CertifiedSum(one.role_key, one.numbers, one.signatures)

@@ -103,6 +103,15 @@ class Terms:
         return tuple(name for name, held in self.roles.items() if held == role)
 
     @cached_property
+    def can_certify(self) -> bool:
+        """Whether every role has z + 1 holders, one of whom is honest: then what they sign is believed."""
+        return all(len(self.holders_of(role)) > self.colluders for role in range(self.colluders + 1))
+
+    def least_in(self, fixed: Collection[int]) -> int:
+        """How many owners a list has at least. Where a request fixes its groups, the contract says whether they do."""
+        return self.colluders + 2 if fixed else self.least_owners
+
+    @cached_property
     def owners(self) -> frozenset[str]:
         return frozenset(one.name for one in self.participants if one.group is not None)
 
@@ -150,8 +159,8 @@ class Terms:
         # THREAT_MODEL.md).
         if sum(len(self.groups[number]) for number in groups) != len(listed):
             raise Refused("list", "a list of owners must be a union of whole disclosure groups")
-        if len(listed) < self.least_owners:
-            raise Refused("list", f"at least {self.least_owners} owners must be in a sum, got {len(listed)}")
+        if len(listed) < (least := self.least_in(fixed)):
+            raise Refused("list", f"at least {least} owners must be in a sum, got {len(listed)}")
         # Invariant: where the request fixes its groups, a sum over fewer does not exist, and nothing can be subtracted.
         if fixed and set(groups) != set(fixed):
             raise Refused("list", "a list of owners must be of the groups that the request fixes")

@@ -29,10 +29,13 @@ class StudyModel:
 
     kind: the word in the file.
     totals: the statistics of which the analysis asks for one total.
+    counted: what the census counts for it beside its columns (``COUNTED``).
     needs_gram: whether the analysis begins with the study's Gram matrix.
     at_points: the statistics of which it asks for totals at numbers that the server chooses, as far as ``statistics``
         has them, and points: how many of these it may need at most.
     of_held_out: those of them that are asked for only where the study holds rows out.
+    iterates: whether totals at many coefficients may tell combinations of its columns apart.
+    discordant: whether only clusters with several values of the target are in its sums.
     all_columns: whether a file that names no columns means all.
     """
 
@@ -41,21 +44,19 @@ class StudyModel:
 
     kind: ClassVar[str]
     totals: ClassVar[tuple[str, ...]] = ()
+    counted: ClassVar[frozenset[str]] = frozenset()
     needs_gram: ClassVar[bool] = True
     at_points: ClassVar[tuple[str, ...]] = ()
     of_held_out: ClassVar[tuple[str, ...]] = ()
     points: ClassVar[int] = 0
+    iterates: ClassVar[bool] = False
+    discordant: ClassVar[bool] = False
     all_columns: ClassVar[bool] = False
 
     @property
     def statistics(self) -> tuple[str, ...]:
         """All that are asked for this model alone, in order."""
         return (*self.totals, *self.at_points)
-
-    @property
-    def iterates(self) -> bool:
-        """Whether it asks for totals at coefficients of columns whose combinations, if few, are counted first."""
-        return "crosstable" in self.totals and bool(self.at_points)
 
     @property
     def most_points(self) -> int:
@@ -98,6 +99,8 @@ class StudyModel:
         return {"kind": self.kind, **asdict(self)}
 
 
+COUNTED = frozenset({"combinations", "times", "clusters"})
+"""What a model's sums may tell apart that the census counts model by model."""
 NO_MODEL = StudyModel("", ())  # stands for the study itself where a model may be named
 MODELS = Register[type[StudyModel]]("codedfl.contract.models")
 _Kind = TypeVar("_Kind", bound=type[StudyModel])
@@ -199,16 +202,16 @@ class TimedModel(StudyModel):
     """A model of times until an event, on a public grid. The target is the time.
 
     event: a column of numbers that is 1 where the time ended with the event, and 0 where it was cut short.
-    times: the public grid, ascending. A time counts as the next one of these that ends an interval with enough events
-        (and times cut short) in every group, and one beyond the last as cut short. One grid for all models of a study.
+    times: the public grid, ascending. A time counts as the next one of these that ends an interval, and one beyond the
+        last as censored. Intervals in which too few people of a group have the event, or are censored, are joined with
+        the next by the census. One grid for all models of a study.
     """
 
     event: str
     times: tuple[float, ...]
 
-    totals: ClassVar[tuple[str, ...]] = ("ends",)
-    at_points: ClassVar[tuple[str, ...]] = ("survival",)
-    points: ClassVar[int] = 1
+    totals: ClassVar[tuple[str, ...]] = ("survival",)
+    counted: ClassVar[frozenset[str]] = frozenset({"times"})
 
     @property
     def groups(self) -> str:

@@ -29,9 +29,16 @@ class ConditionalLogitModel(StudyModel):
     bound: float = 10.0
 
     kind: ClassVar[str] = "conditional-logit"
-    totals: ClassVar[tuple[str, ...]] = ("crosstable",)
+    counted: ClassVar[frozenset[str]] = frozenset({"clusters"})
     at_points: ClassVar[tuple[str, ...]] = ("conditional",)
     points: ClassVar[int] = 16
+    iterates: ClassVar[bool] = True
+    discordant: ClassVar[bool] = True
+
+    @property
+    def cluster(self) -> str:
+        """Rows that belong together, as other kinds call it."""
+        return self.strata
 
     @property
     def uses(self) -> tuple[str, ...]:

@@ -32,8 +32,8 @@ class CoxModel(TimedModel):
     bound: float = 10.0
 
     kind: ClassVar[str] = "cox"
-    at_points: ClassVar[tuple[str, ...]] = ("survival", "cox")
-    points: ClassVar[int] = 13
+    at_points: ClassVar[tuple[str, ...]] = ("cox",)
+    points: ClassVar[int] = 12
 
     @property
     def groups(self) -> str:

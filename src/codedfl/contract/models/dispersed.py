@@ -30,7 +30,7 @@ class GammaModel(GlmModel):
     """The log of the mean of a number above 0, such as a cost, whose deviation grows with its mean.
 
     >>> GammaModel("cost", ("age",)).statistics
-    ('crosstable', 'newton', 'sandwich')
+    ('newton', 'sandwich')
     """
 
     kind: ClassVar[str] = "gamma"

@@ -25,7 +25,7 @@ class GeeModel(GlmModel):
     cluster: the column that says which cluster a row is in; no cluster is on two devices, or has more than 50 rows.
 
     >>> GeeModel("attacks", ("age",), cluster="person").statistics
-    ('crosstable', 'gee')
+    ('gee',)
     """
 
     errors: str = "cluster"

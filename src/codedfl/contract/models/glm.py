@@ -38,9 +38,10 @@ class GlmModel(StudyModel):
     errors: str = "model"
     cluster: str = ""
 
-    totals: ClassVar[tuple[str, ...]] = ("crosstable",)
     at_points: ClassVar[tuple[str, ...]] = ("newton", "sandwich")
+    counted: ClassVar[frozenset[str]] = frozenset({"clusters"})
     points: ClassVar[int] = 13
+    iterates: ClassVar[bool] = True
     family: ClassVar[str] = "poisson"
     dispersed: ClassVar[bool] = False
 

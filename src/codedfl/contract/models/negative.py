@@ -16,7 +16,7 @@ class NegativeBinomialModel(PoissonModel):
     """The log of the mean of a count whose variance is the mean plus alpha times its square; alpha is estimated.
 
     >>> NegativeBinomialModel("visits", ("age",)).statistics
-    ('crosstable', 'negative')
+    ('negative',)
     """
 
     kind: ClassVar[str] = "negative-binomial"

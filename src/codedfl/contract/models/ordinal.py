@@ -19,15 +19,15 @@ class ProportionalOddsModel(StudyModel):
     bound: of the linear predictor and of the thresholds, as for ``logistic``.
 
     >>> ProportionalOddsModel("stage", ("age",)).statistics
-    ('crosstable', 'ordinal')
+    ('ordinal',)
     """
 
     bound: float = 10.0
 
     kind: ClassVar[str] = "proportional-odds"
-    totals: ClassVar[tuple[str, ...]] = ("crosstable",)
     at_points: ClassVar[tuple[str, ...]] = ("ordinal",)
     points: ClassVar[int] = 14
+    iterates: ClassVar[bool] = True
 
     def check(self, columns: Named, target: Target) -> None:
         """Three classes or more, and every column in the model."""

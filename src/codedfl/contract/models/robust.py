@@ -28,6 +28,7 @@ class RobustModel(StudyModel):
 
     kind: ClassVar[str] = "robust"
     at_points: ClassVar[tuple[str, ...]] = ("robust",)
+    counted: ClassVar[frozenset[str]] = frozenset({"clusters"})
     points: ClassVar[int] = 1
 
     @property

@@ -18,11 +18,12 @@ class TableModel(StudyModel):
     Two classes make it logistic, counts make it Poisson.
 
     >>> TableModel("ill", ("ward",)).statistics
-    ('crosstable', 'contingency')
+    ('contingency',)
     """
 
     kind: ClassVar[str] = "table"
-    totals: ClassVar[tuple[str, ...]] = ("crosstable", "contingency")
+    totals: ClassVar[tuple[str, ...]] = ("contingency",)
+    counted: ClassVar[frozenset[str]] = frozenset({"combinations"})
 
     def check(self, columns: Named, target: Target) -> None:
         """Two classes, or whole numbers from 0."""

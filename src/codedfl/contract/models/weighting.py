@@ -23,7 +23,7 @@ class IptwModel(GlmModel):
     bound: as for ``logistic``; no weight is larger than 1 + exp(bound).
 
     >>> IptwModel("effect", ("age",), treatment="drug").statistics
-    ('crosstable', 'propensity', 'weighted')
+    ('propensity', 'weighted')
     """
 
     bound: float = 6.0
@@ -67,9 +67,10 @@ class IptwCoxModel(IptwModel, TimedModel):
     """
 
     kind: ClassVar[str] = "iptw-cox"
-    totals: ClassVar[tuple[str, ...]] = ("crosstable", "ends")
-    at_points: ClassVar[tuple[str, ...]] = ("survival", "propensity", "weighted-times", "weighted-scores")
-    points: ClassVar[int] = 16
+    totals: ClassVar[tuple[str, ...]] = ("survival",)
+    counted: ClassVar[frozenset[str]] = frozenset({"times"})
+    at_points: ClassVar[tuple[str, ...]] = ("propensity", "weighted-times", "weighted-scores")
+    points: ClassVar[int] = 15
 
     @property
     def uses(self) -> tuple[str, ...]:

@@ -1,0 +1,258 @@
+"""The cells of a study: sets of rows that its sums tell apart, and of how many people this device has any in each.
+
+Levels of a category, missing values, rows that differ from what all others have, classes, intervals of times, cells of
+a table, held-out rows. A sum over a cell of few people is about these people. Whether a cell has few is asked of all
+devices by the *census* (``contract.census``), before anything else.
+
+A person is an id; where the study names no id column, every row is taken for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codedfl.contract.combinations import FEW_CELLS, cell_places, count_cells
+from codedfl.contract.models import StudyModel, TimedModel
+from codedfl.contract.snapshot import Snapshot
+from codedfl.contract.study import ClassTarget, Study, StudyColumn, factors_of
+from codedfl.contract.study_columns import GAP
+from codedfl.contract.timing import begins_of, ends_of, groups_of, n_groups
+from codedfl.data.columns import CategoryColumn
+from codedfl.typing import Integers
+
+_MOST = np.iinfo(np.int64).max
+NOWHERE = -1  # the place of a row that is in no cell of a family
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Cells of one kind, of which a row is in one at most.
+
+    kind: what follows where one has few (``census``). of: the column, or the model, that they belong to.
+    count: how many there are. held_out: whether they are of the rows kept for the score.
+
+    >>> Family("level", "ward", 3).count
+    3
+    """
+
+    kind: str
+    of: str
+    count: int
+    held_out: bool = False
+
+
+class StudyCells:
+    """All cells of a study, in one order that every party derives alike.
+
+    study: with the mergings so far (``merging.merged_study``).
+
+    >>> from codedfl.contract.study_columns import NumberTarget
+    >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c")))
+    >>> cells = StudyCells(Study("stay", (ward,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4, held_out=0.0))
+    >>> [(one.kind, one.of, one.count) for one in cells.families][:3]
+    [('rows', 'stay', 1), ('level', 'ward', 3), ('target', 'days', 1)]
+    """
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+
+    @cached_property
+    def families(self) -> tuple[Family, ...]:
+        study = self.study
+        found = [Family("rows", study.name, 1)]
+        found += [Family("level", name, len(column.levels)) for name, column in self._categories]
+        found += [Family("interval", name, len(marks) + 1) for name, marks in self._marks.items()]
+        for name, one in self._numbers:
+            found.append(Family("missing", name, 2))
+            found.append(Family("number", name, 2 if _two_valued(one) else 1))
+        if isinstance(study.target, ClassTarget):
+            found.append(Family("class", study.target.name, len(study.target.classes)))
+        else:
+            found.append(Family("target", study.target.name, 2 if study.target.grid.n_steps == 1 else 1))
+        if study.encoder is not None:  # whatever it was trained to tell apart, an output is judged as it is summed
+            found.append(Family("feature", study.name, study.feature_count))
+        if "gram" in study.statistics:
+            found += [Family("varies", name, 1) for name, _ in (*self._categories, *self._numbers)]
+            found.append(Family("varies", study.target.name, 1))
+        for model in self._timed:
+            cells = n_groups(study, model) * (len(model.times) + 1)
+            found.append(Family("time", model.name, 2 * cells))
+            if model.begin:
+                found.append(Family("begin", model.name, cells))
+        found += [Family("table", one.name, count_cells(study, one)) for one in self._tables]
+        found += [Family("cluster", one.name, 1) for one in self._clustered]
+        if study.held_out:
+            found.append(Family("rows", study.name, 1, held_out=True))
+            if study.holds_out_gram:
+                found += [Family("level", name, len(column.levels), held_out=True) for name, column in self._categories]
+        return tuple(found)
+
+    @property
+    def count(self) -> int:
+        """How many cells there are."""
+        return sum(one.count for one in self.families)
+
+    def people(self, rows: Snapshot) -> Integers:
+        """How many different people each cell has among these rows; ``rows`` has the codes of the merged study."""
+        parts = {held: rows.part(held_out=held) for held in (False, True)}
+        found = []
+        for one in self.families:
+            part = parts[one.held_out]
+            if one.kind == "feature":
+                found.append(self._differing(one, part))
+                continue
+            if one.kind == "varies":
+                found.append(np.array([self.study.smallest_cell if self._varies(one.of, part) else 0]))
+                continue
+            places = self._places(one, part)
+            if not part.one_row_each:  # Invariant: a person counts once in a cell, however many rows of it are there.
+                places = np.unique(np.stack([places, part.persons]), axis=1)[0]
+            found.append(np.bincount(places[places != NOWHERE], minlength=one.count))
+        return np.concatenate(found).astype(np.int64)
+
+    def split(self, values: NDArray[Any]) -> Iterator[tuple[Family, NDArray[Any]]]:
+        """What is known of all cells, family by family."""
+        start = 0
+        for one in self.families:
+            yield one, values[start : start + one.count]
+            start += one.count
+
+    # -- which columns and models have cells
+
+    @cached_property
+    def _told(self) -> frozenset[str]:
+        """Columns of which something is summed level by level, or value by value."""
+        clusters = {getattr(one, "cluster", "") for one in self.study.models}
+        used = {name for one in self.study.models for name in (*one.columns, *one.uses)} - clusters
+        # Random features are sums over whole rows, in which no column stands by itself.
+        summed = {one.column.name for one in self.study.columns if one.width and "gram" in self.study.statistics}
+        return frozenset(used | summed)
+
+    @cached_property
+    def _categories(self) -> tuple[tuple[str, CategoryColumn], ...]:
+        columns = (one.column for one in self.study.columns if isinstance(one.column, CategoryColumn))
+        return tuple((one.name, one) for one in columns if one.name in self._told)
+
+    @cached_property
+    def _numbers(self) -> tuple[tuple[str, StudyColumn], ...]:
+        columns = ((one.column.name, one) for one in self.study.columns if one.range is not None)
+        return tuple((name, one) for name, one in columns if name in self._told)
+
+    @cached_property
+    def _marks(self) -> dict[str, tuple[float, ...]]:
+        """Numbers at which derived columns divide the values of a column, if anything is summed of them."""
+        found: dict[str, set[float]] = {}
+        for one in self.study.columns:
+            for factor in factors_of(one) if one.column.name in self._told else ():
+                if marks := factor.divides:
+                    found.setdefault(factor.column, set()).update(marks)
+        return {name: tuple(sorted(marks)) for name, marks in found.items()}
+
+    @property
+    def _timed(self) -> list[TimedModel]:
+        return [one for one in self.study.models if "times" in one.counted and isinstance(one, TimedModel)]
+
+    @property
+    def _tables(self) -> list[StudyModel]:
+        # Invariant: more combinations than these are refused by the statistic itself, so none is told uncounted.
+        tables = (one for one in self.study.models if "combinations" in one.counted)
+        return [one for one in tables if count_cells(self.study, one) <= FEW_CELLS]
+
+    @property
+    def _clustered(self) -> list[StudyModel]:
+        return [one for one in self.study.models if "clusters" in one.counted and getattr(one, "cluster", None)]
+
+    def _differing(self, family: Family, rows: Snapshot) -> Integers:
+        """How many rows of each output of the encoder are not what most of this device's rows are, in sixteenths."""
+        if not len(rows):
+            return np.zeros(family.count, dtype=np.int64)
+        recipe = self.study.recipe()
+        outputs, _ = recipe.features(self.study.matrix(rows.codes))
+        parts = np.floor(8.0 * outputs / recipe.feature_map.bound).astype(np.int64)
+        return np.array([len(rows) - int(np.bincount(one - one.min()).max()) for one in parts.T], dtype=np.int64)
+
+    def _varies(self, name: str, rows: Snapshot) -> bool:
+        """Whether a column, or the target, has two values among these rows; a missing one is no value."""
+        if name == self.study.target.name:
+            values = rows.target
+        else:
+            values = rows.codes[:, self.study.table_columns.names.index(name)]
+        # Not np.unique, which loads numpy.ma: 5 MB on every device.
+        return int(values.min(where=values >= 0, initial=_MOST)) < int(values.max(initial=-1))
+
+    # -- which cell each row is in
+
+    def _places(self, family: Family, rows: Snapshot) -> Integers:
+        if family.kind == "rows":
+            return np.zeros(len(rows), dtype=np.int64)
+        if family.kind == "class":
+            return rows.target
+        if family.kind == "target":
+            return np.where(rows.target == 0, 1 if family.count == 2 else NOWHERE, 0)
+        if family.kind in ("level", "missing", "number"):
+            place = self.study.table_columns.names.index(family.of)
+            return self._of_column(family, self.study.columns[place], rows.codes[:, place])
+        if family.kind == "interval":
+            place = self.study.table_columns.names.index(family.of)
+            codes, marks = rows.codes[:, place], np.array(self._marks[family.of])
+            values = self.study.columns[place].grid.values(codes)
+            return np.where(codes == GAP, NOWHERE, np.searchsorted(marks, values, side="right"))
+        model = next(one for one in self.study.models if one.name == family.of)
+        if family.kind == "table":
+            return cell_places(self.study, model, rows.codes)
+        if family.kind == "cluster":
+            return self._of_clusters(model, rows)
+        assert isinstance(model, TimedModel)
+        return self._of_times(family, model, rows)
+
+    def _of_column(self, family: Family, one: StudyColumn, codes: Integers) -> Integers:
+        if family.kind == "level":
+            return codes
+        if family.kind == "missing":  # those that have the number are cells as well: few of them stand out, too
+            return np.where(codes == GAP, 0, 1)
+        differs = np.where(codes == one.base, 1 if family.count == 2 else NOWHERE, 0)
+        return np.where(codes == GAP, NOWHERE, differs)
+
+    def _of_times(self, family: Family, model: TimedModel, rows: Snapshot) -> Integers:
+        times, width = np.array(model.times), len(model.times) + 1
+        groups = groups_of(self.study, model, rows)
+        if family.kind == "begin":
+            begins = begins_of(self.study, model, rows, times)
+            return np.where(begins > 0, groups * width + begins - 1, NOWHERE)
+        ends = ends_of(self.study, rows, times)
+        events = rows.codes[:, self.study.table_columns.names.index(model.event)]
+        events = np.where(ends == width - 1, 0, events)  # one beyond the last time is none
+        return (events * n_groups(self.study, model) + groups) * width + ends
+
+    def _of_clusters(self, model: StudyModel, rows: Snapshot) -> Integers:
+        """Rows of clusters that have several: errors by clusters and by rows differ by these, or by several targets."""
+        codes = rows.codes[:, self.study.table_columns.names.index(getattr(model, "cluster", ""))]
+        _, places, sizes = np.unique(codes, return_inverse=True, return_counts=True)
+        if model.discordant:
+            sizes = np.bincount(np.unique(np.stack((places, rows.target)), axis=1)[0], minlength=len(sizes))
+        return np.where(sizes[places] > 1, 0, NOWHERE)
+
+
+def _two_valued(one: StudyColumn) -> bool:
+    return one.grid.n_steps == 1
+
+
+def size_marks(study: Study) -> tuple[int, ...]:
+    """Numbers of rows of which a device says whether it has as many: each is twice the last.
+
+    >>> from codedfl.contract.study_columns import NumberTarget
+    >>> from codedfl.data.columns import NumberColumn
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
+    >>> size_marks(Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4, least_rows=30))
+    (1, 2, 4, 8, 16, 30)
+    """
+    found, least = [1], study.least_pod_rows
+    while found[-1] < least:
+        found.append(min(2 * found[-1], least))
+    return tuple(found)

@@ -1,0 +1,116 @@
+"""Sums of 0.3, which recoded on each device what few of its rows had: their differences to new sums are those rows.
+
+Its ledger is read and goes on counting; the hashes of rows that stand beside it say what each row was recoded as.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from codedfl.contract.judgement import Finding
+from codedfl.contract.snapshot import Tags, as_saved, tags_of, taken
+from codedfl.contract.study import Study
+from codedfl.data.columns import as_texts
+from codedfl.data.tables import RawTable
+from codedfl.errors import MessageRefused
+from codedfl.typing import Integers
+
+
+@dataclass(frozen=True, eq=False)
+class FormerRows:
+    """Hashes of the rows of a study of 0.3: of values under their columns' names, as its sums saw them.
+
+    used, told: n x n_columns, before and after recoding. id: the name of the id column; ids: a hash of each row's.
+
+    >>> FormerRows.decode(b"")
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.InvalidInput: the hashes of rows of 0.3 must be as it was saved, got something else (Input data was \
+truncated)
+    """
+
+    columns: tuple[str, ...]
+    used: Tags
+    told: Tags
+    id: str
+    ids: Tags
+
+    @classmethod
+    def decode(cls, data: bytes) -> FormerRows:
+        """What 0.3 wrote; anything else is refused."""
+        with as_saved("the hashes of rows of 0.3"):
+            types = tuple[list[str], str, bytes, bytes, bytes, bytes, bytes, bool]
+            columns, name, *values, ids, held_out, _ = msgspec.msgpack.decode(data, type=types)
+            n = len(held_out)
+            if len(ids) != 8 * n or {len(one) for one in values} != {8 * n * len(columns)}:
+                raise MessageRefused("the sizes do not fit")
+        _, used, told = (np.frombuffer(one, dtype="<u8").reshape(n, len(columns)) for one in values)
+        return cls(tuple(columns), used, told, name, np.frombuffer(ids, dtype="<u8"))
+
+
+def is_former(data: bytes) -> bool:
+    """Whether hashes were written by 0.3: what comes first there is a list of columns, and a format now.
+
+    >>> is_former(msgspec.msgpack.encode((["age"], "id")))
+    True
+    """
+    found = msgspec.msgpack.decode(data)
+    return isinstance(found, list) and bool(found) and isinstance(found[0], list)
+
+
+def former_findings(
+    study: Study, table: RawTable, key: bytes, earlier: Mapping[str, FormerRows], k: int
+) -> Iterable[Finding]:
+    """Rows that were recoded, came, left or were changed since a study of 0.3, by its name, where they are few."""
+    for name, past in earlier.items():
+        columns, ids = _as_before(study, table, key, past)
+        common = [one for one in columns if one in past.columns]
+        if not common:
+            continue
+        used = np.stack([columns[one] for one in common], axis=1)
+        places = [past.columns.index(one) for one in common]
+        mine, theirs = _matched(used, ids, past.used[:, places], past.ids)
+        if len(mine) < k:
+            continue
+        for what, few in (
+            ("came since then", len(used) - len(mine)),
+            ("left since then", len(past.used) - len(theirs)),
+            *(
+                (f"have another {one!r} in its sums", int((used[mine, i] != past.told[theirs, places[i]]).sum()))
+                for i, one in enumerate(common)
+            ),
+        ):
+            if 0 < few < k:
+                yield Finding(
+                    "former",
+                    f"{few} row(s) {what} than in {name}, a study of 0.3 that recoded what was rare: differences of"
+                    f" sums are about these (fewer than {k})",
+                )
+
+
+def _as_before(study: Study, table: RawTable, key: bytes, past: FormerRows) -> tuple[dict[str, Tags], Tags]:
+    table, _ = taken(study, table, key)
+    listed: list[Any] = [*study.columns, study.target]
+    target, _ = study.target.codes(table.column(study.target.name, "the target"), table.name)
+    names = (*study.table_columns.names, study.target.title)
+    codes = zip(names, listed, (*study.codes(table)[0].T, target), strict=True)
+    ids = np.zeros(len(table), dtype=np.uint64)
+    if past.id and past.id in table.names:
+        ids = tags_of(f"id {past.id}", table.column(past.id, "id"), as_texts, key)
+    return {name: tags_of(name, of_column, one.used, key) for name, one, of_column in codes}, ids
+
+
+def _matched(
+    mine: NDArray[np.uint64], ids: Tags, theirs: NDArray[np.uint64], other_ids: Tags
+) -> tuple[Integers, Integers]:
+    """Places of the rows that both have, by id where there is one, else by all common values."""
+    by_id = bool(ids.any()) and bool(other_ids.any())
+    keys = [ids, other_ids] if by_id else [one.sum(axis=1, dtype=np.uint64) for one in (mine, theirs)]
+    _, first, second = np.intersect1d(keys[0], keys[1], return_indices=True)
+    return first, second
