@@ -27,7 +27,7 @@ def test_all_are_those_of_others():
 
 def test_nobody_is_asked():
     study = made_up().study(AnovaModel("m", ("ward",)), AssociationModel("n", ("ward", "sex")))
-    assert study.statistics == ("cells", "gram")
+    assert study.statistics == ("census", "cells", "gram")
 
 
 def test_a_target_of_classes_is_one_side_of_a_table():

@@ -9,9 +9,9 @@ import pytest
 from experiments.statistics.cases import found_by
 from experiments.statistics.intercepts import COLUMNS, lines, made_up
 
-from codedfl.contract.combinations import iteration_objection
 from codedfl.contract.models.intercepts import RandomInterceptModel
 from codedfl.contract.snapshot import Snapshot
+from codedfl.contract.study import Study
 from codedfl.errors import MessageRefused
 from codedfl.statistics.intercepts import Intercepts
 from codedfl.statistics.statistic import Ask
@@ -24,6 +24,11 @@ MODEL = RandomInterceptModel("m", COLUMNS, "clinic")
 def parts_of(rows: Snapshot, by: np.ndarray) -> list[Snapshot]:
     names = ("codes", "target", "held_out")
     return [replace(rows, **{name: getattr(rows, name)[by == one] for name in names}) for one in np.unique(by)]
+
+
+def objection_of(study: Study, rows: Snapshot) -> str:
+    named = dict(zip(study.table_columns.names, rows.codes.T, strict=True))
+    return study.models[0].objection(named, study.most_points, study.smallest_cell)
 
 
 def test_variances_and_coefficients_are_those_of_statsmodels():
@@ -64,7 +69,7 @@ def test_as_many_ratios_as_sites_give_back_what_every_site_sums_up_to():
         told = products[places] / np.sqrt(products[places[0]])
         assert told[:2] == pytest.approx([len(one), age], abs=0.01)  # a site's rows, and its mean age
     for one in sites:
-        objection = iteration_objection(study, one)
+        objection = objection_of(study, one)
         assert objection == (
             "clusters 'clinic' of the model 'm' must have each size at least 5 times in this table, or at least 16"
             " sizes, twice the points of the study, got 1 sizes, one of 1 clusters: as many totals as sizes give back"
@@ -76,12 +81,12 @@ def test_clusters_of_many_sizes_or_of_common_ones_are_taken():
     study = made_up().study(MODEL)
     (rows,) = dealt(study, made_up().table, 1)
     clinic = rows.codes[:, 2]
-    assert iteration_objection(study, rows) == ""  # forty sizes
+    assert objection_of(study, rows) == ""  # forty sizes
     of_four = np.arange(len(rows)) // 4
     alike = replace(rows, codes=np.column_stack((rows.codes[:, :2], of_four)))
-    assert iteration_objection(study, alike) == ""  # all of one size
+    assert objection_of(study, alike) == ""  # all of one size
     few = parts_of(rows, clinic < 8)[1]
-    assert "got 8 sizes, one of 1 clusters" in iteration_objection(study, few)
+    assert "got 8 sizes, one of 1 clusters" in objection_of(study, few)
 
 
 def test_clusters_that_do_not_differ():

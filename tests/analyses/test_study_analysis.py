@@ -16,6 +16,7 @@ from sklearn.metrics import confusion_matrix, r2_score, roc_auc_score
 from codedfl.analyses.driving import read_total, total_json
 from codedfl.analyses.scoring import ClassScore, NumberScore
 from codedfl.analyses.study_analysis import conduct, refit
+from codedfl.contract.census import Decision
 from codedfl.contract.merging import merged_study, recoded
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
@@ -27,6 +28,8 @@ from codedfl.statistics.products import Products
 from codedfl.statistics.statistic import Ask
 from totals import conducted, dealt, pooled
 from wording import exactly
+
+TOO_FEW_HELD_OUT = "too few people are among the held-out rows: these are in no sum"
 
 
 def stays(n: int = 900, seed: int = 0) -> RawTable:
@@ -134,13 +137,13 @@ def test_too_few_rows():
     )
 
 
-def test_held_out_rows_on_too_few_devices():
+def test_held_out_rows_of_one_device_are_in_no_sum():
+    """They would be this device's own; the others train as they did."""
     rows = dealt(study(), stays())
-    none = np.zeros(len(rows[0]), dtype=bool)
-    rows[:2] = [replace(one, held_out=none[: len(one)]) for one in rows[:2]]
-    message = "held-out rows must be at least 18 on at least 3 devices, got fewer: give held_out another share, or 0"
-    with pytest.raises(InvalidInput, match=exactly(message)):
-        conducted(study(), rows)
+    kept = [one.part(held_out=False) for one in rows[:3]]
+    found = conducted(study(), [*kept, rows[3]])
+    assert (found.score, found.no_score) == (None, TOO_FEW_HELD_OUT) and found.merged[-1] == (2,)
+    assert found.rows == sum(len(one.part(held_out=False)) for one in rows)
 
 
 def test_a_column_that_names_devices():
@@ -150,7 +153,7 @@ def test_a_column_that_names_devices():
         " say site_effects = true, and each device subtracts its means"
     )
     for column, values in (
-        (StudyColumn(CategoryColumn("site", ("a", "b", "c", "d"))), ["a", "b", "c", "d"]),
+        (StudyColumn(CategoryColumn("site", ("a", "b"))), ["a", "a", "b", "b"]),
         (StudyColumn(NumberColumn("site"), (0.0, 10.0), 1.0), [1.0, 2.0, 3.0, 4.0]),
     ):
         with_site = replace(made, columns=(*made.columns, column))
@@ -163,14 +166,27 @@ def test_a_column_that_names_devices():
             conducted(with_site, rows)
 
 
+def test_levels_that_each_are_one_device_are_merged_away():
+    raw, column = stays(), StudyColumn(CategoryColumn("site", ("a", "b", "c", "d")))
+    made = study()
+    made = replace(made, columns=(*made.columns, column))
+    rows = []
+    for place, part in enumerate(np.array_split(np.arange(900), 4)):
+        table = as_raw_table({**raw.rows(part).columns, "site": ["abcd"[place]] * len(part)}, "t.csv")
+        rows += dealt(made, table, 1, seed=place)
+    found = conducted(made, rows)
+    assert found.merged[len(made.columns) - 1] == (0, 1, 2, 3)
+    assert not any("site" in name for name in found.inference.names)
+
+
 def test_a_rare_class():
     raw = stays()
     table = as_raw_table({"age": raw.columns["crp"], "ward": raw.columns["ward"]}, "wards.csv")
     column = StudyColumn(NumberColumn("age", missing=1.0), (0.0, 500.0), 0.1)
     made = Study("w", (column,), ClassTarget("ward", ("burns", "eye", "medicine", "surgery")), 5000, 1000, 3)
     message = (
-        "class 'burns' must have at least 5 people, whatever 1 owners invent, got fewer: leave it out of the classes, or"
-        " join it with another"
+        "class 'burns' must have at least 5 people, whatever 1 owners invent, got fewer: leave it out of the classes,"
+        " or join it with another"
     )
     refused(table, made, message)
 
@@ -229,10 +245,9 @@ def test_more_classes_and_too_few_held_out():
     codes, truth = pooled(rows, held_out=True)
     assert np.array_equal(found.score.confusion, confusion_matrix(truth, found.model.predict(made.matrix(codes))))
     assert (found.score.auc, found.score.shown_calibration()) == (None, None)
-    kept = [replace(one, held_out=np.zeros(len(one), dtype=bool)) for one in rows[:1]]
-    found = conducted(made, [*kept, *rows[1:]])
-    assert found.score is None
-    assert found.no_score == "held-out rows must be at least 5 on at least 3 devices, got fewer"
+    kept = [one.part(held_out=False) for one in rows[:2]]
+    found = conducted(made, [*kept, *rows[2:]])
+    assert (found.score, found.no_score) == (None, TOO_FEW_HELD_OUT)
 
 
 def test_wrong_totals_are_refused():
@@ -240,7 +255,8 @@ def test_wrong_totals_are_refused():
         ClassScore.of([1, 2, 3], 2)
     run = conduct(study())
     next(run)
-    with pytest.raises(InvalidInput, match=r"^a total of cells must be 55 counts, got 2$"):
+    run.send(Decision())
+    with pytest.raises(InvalidInput, match=r"^a total of cells must be 28 counts, got 2$"):
         run.send([1, 2])
 
 

@@ -68,7 +68,7 @@ def described(study: Study, table: RawTable) -> tuple[TableOneFinding, dict[str,
 def test_table_one_is_that_of_the_pooled_rows():
     tables = [stays(seed, oldest=60 + 10 * seed) for seed in range(4)]
     study, values = describing(tables[0]), pooled(tables)
-    assert study.statistics == ("cells", "histogram") and study.least_alike == study.smallest_cell
+    assert study.statistics == ("census", "cells", "histogram") and study.least_alike == study.smallest_cell
     found, _ = described(study, as_raw_table(values))
     numbers = {one.name: one for one in found.columns if isinstance(one, DescribedNumber)}
     assert list(numbers) == ["age", "crp", "cost", "change", "days"] and found.rows == 960

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from clinics import AGE, DAYS, NAMES, ROSTER, STUDY, K, agreed, identity, joined, patients, table
+from clinics import AGE, DAYS, NAMES, ROSTER, STUDY, Columns, K, agreed, identity, joined, patients, table
 
 from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder
@@ -33,6 +33,15 @@ from codedfl.statistics.statistic import words_of
 BASE = patients(100)
 NAME = NAMES[1]
 CONTRACT = agreed(STUDY)
+
+
+def strangers() -> Columns:
+    """A hundred other people, none of whom has the values of another table's by chance."""
+    return {**patients(100, seed=7), "days": [40 + i % 20 for i in range(100)]}
+
+
+CENSUS_FIRST = ("census", "cells", "gram")
+ALL = "a finding must be accepted by who approves, got one that is not: "
 
 
 @pytest.fixture
@@ -66,16 +75,16 @@ def test_an_approval_freezes_the_rows(folder: DeviceFolder):
         "Ada",
         "today",
     )
-    assert (found.pod, found.statistics, found.rho, found.width) == (frozenset(NAMES), ("cells", "gram"), None, 4)
+    assert (found.pod, found.statistics, found.rho, found.width) == (frozenset(NAMES), CENSUS_FIRST, None, 4)
     assert len(folder.snapshot(CONTRACT.digest())) == found.rows == 100
     for path in (folder.path, *folder.path.rglob("*")):
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
     assert approved(folder, columns={k: v[::-1] for k, v in BASE.items()}, who="Bob", when="later") == found
-    other = joined(BASE, patients(K, seed=1))
+    other = joined(BASE, patients(3 * K, seed=1))
     assert refusal(folder, columns=other) == (
-        "this study was approved with other rows: what changed since then needs a new edition of the study"
+        "this study was approved with other rows: what changed since then needs a new version of the study"
     )
-    assert approved(folder, replace(CONTRACT, edition=2), other).rows == 100 + K
+    assert approved(folder, replace(CONTRACT, edition=2), other).rows == 100 + 3 * K
 
 
 def test_killed_before_the_rows_are_frozen(folder: DeviceFolder, monkeypatch: pytest.MonkeyPatch):
@@ -108,21 +117,52 @@ def test_what_is_judged_in_which_order(folder: DeviceFolder):
     assert refusal(folder, crowd, **options) == ("owners on the roster must be at least least_participants (5), got 4")
     assert refusal(folder, name="x", **options) == "the device must be on the roster, got 'x'"
     assert refusal(folder, key=bytes(32), **options).startswith("key of 'clinic-1' on the roster must be this device's")
-    assert refusal(folder, **options).startswith("rows to train on must be at least 4 on this device")
-    rare = {**BASE, "crp": [5.0] * 98 + [80.0] * 2}
-    assert refusal(folder, columns=rare, policy=strict).startswith(
-        "column 'crp' must be the same in all rows of this table or differ in at least 5 (smallest_cell), got 2: it"
-    )
     approved(folder)
     one_more = joined(BASE, patients(1, seed=1))
-    assert "got 1 on" in refusal(folder, replace(CONTRACT, edition=2), one_more, policy=strict)
-    assert refusal(folder, replace(CONTRACT, edition=2), policy=strict) == (
+    assert refusal(folder, columns=one_more, policy=strict).startswith("this study was approved with other rows")
+    later = replace(CONTRACT, edition=2)
+    assert refusal(folder, later, one_more, policy=strict) == (
         "epsilon over all approved studies must be at most 1 at delta = 1e-05 by this device's policy, got no noise"
         " with this one"
     )
-    assert refusal(folder, replace(CONTRACT, edition=2), policy=Policy(colluders=2)) == (
+    assert refusal(folder, later, one_more, policy=Policy(colluders=2)) == (
         "colluders must be at least 2 by this device's policy, got 1"
     )
+    assert refusal(folder, later, one_more) == (
+        f"{ALL}1 row(s) of this table are in the sums of this study and of no other: sums could be subtracted until"
+        " they alone are left (fewer than 5); accept it with --accept rows='why', wait for more rows, or ask for"
+        " another study"
+    )
+
+
+def test_few_rows_and_rare_values_of_one_device_are_no_ground_to_refuse(folder: DeviceFolder):
+    """The census decides over all devices; 12 rows of a hospital are as welcome as any."""
+    assert approved(folder, columns={**patients(12), "crp": [5.0] * 11 + [80.0]}).rows == 12
+
+
+def test_what_was_accepted_is_on_record(folder: DeviceFolder):
+    approved(folder)
+    later, one_more = replace(CONTRACT, edition=2), joined(BASE, patients(1, seed=1))
+    assert "on-rows" in refusal(folder, later, one_more, policy=Policy(on_rows="refuse"), accept={"rows": "why not"})
+    assert ALL in refusal(folder, later, one_more, accept={"columns": "of another kind"})
+    found = approved(folder, later, one_more, accept={"rows": "she has consented"})
+    ((kind, words, who, why),) = found.accepted
+    assert (kind, who, why) == ("rows", "Ada", "she has consented") and words.startswith("1 row(s) of this table")
+    with DeviceFolder(folder.path).ledger() as ledger:
+        assert ledger.approvals[-1].accepted == found.accepted
+    allowed = approved(folder, replace(CONTRACT, edition=3), policy=Policy(on_rows="allow"))
+    assert {one[3] for one in allowed.accepted} == {"allowed by the policy"}
+    tried = approved(folder, replace(CONTRACT, edition=4), joined(BASE, patients(2, seed=2)), dry_run=True)
+    assert tried.accepted and tried.accepted[0][3] == "", "a trial shows what would be asked"
+    with folder.ledger() as ledger:
+        assert [one.edition for one in ledger.approvals] == [1, 2, 3]
+
+
+def test_nothing_is_recorded_where_the_last_question_is_answered_by_no(folder: DeviceFolder):
+    def no() -> None:
+        raise InvalidInput("no")
+
+    assert refusal(folder, confirm=no) == "no" and folder.snapshot(CONTRACT.digest()) is None
 
 
 @pytest.mark.parametrize(
@@ -148,46 +188,73 @@ def test_two_grids_of_survival_times_do_not_show_who_is_between(folder: DeviceFo
     first = replace(first, models=(model,))
     approved(folder, first, rows)
     line = (
-        "times of survival models of 'days' must be those of 'stay', which this device approved ([10.0, 20.0, 40.0]),"
-        " got [11.0, 20.0, 40.0]: two grids show single people; take that one, or rows with ids that were not in it"
+        f"{ALL}'days' is divided at other numbers than by stay: differences of their sums are about the rows between"
+        " (11, 20, 40) and (10, 20, 40); accept it with --accept marks='why', wait for more rows, or ask for another"
+        " study"
     )
     moved = replace(first, edition=2, models=(replace(model, times=(11.0, 20.0, 40.0)),))
     assert refusal(folder, moved, rows) == line
-    assert refusal(folder, replace(first, edition=2, target=replace(DAYS, step=2.0)), rows).startswith(
-        "column 'days' must be seen as in the studies approved before"
-    )
-    assert approved(folder, replace(first, edition=2), rows).time_grid == (10.0, 20.0, 40.0)
-    assert approved(folder, moved, {**patients(100, seed=1), "died": rows["died"]}).edition == 2
+    assert approved(folder, replace(first, edition=2), rows).accepted == ()
+    assert approved(folder, moved, {**strangers(), "died": rows["died"]}).edition == 2
 
 
-def test_rows_have_one_pod_for_good(folder: DeviceFolder):
-    approved(folder)
+# -- disclosure groups
+
+
+def test_other_owners_in_the_group_are_a_finding_that_only_a_policy_lets_pass(folder: DeviceFolder):
+    by_id = replace(STUDY, id="nr")
+    approved(folder, agreed(by_id))
     members = (*ROSTER.members, *Roster.draft({"z": bytes([9] * 32), "y": bytes([8] * 32)}, 0).members)
     grown = Roster(members)
-    other = agreed(replace(STUDY, edition=2), grown)
-    with folder.ledger() as ledger:
-        ledger.contribute(CONTRACT, Ask("cells"), b"run", "now")
-    assert refusal(folder, other, roster=grown) == (
-        "this device's pod must be that of 'stay', to which it has contributed (clinic-0, clinic-1, clinic-2,"
-        " clinic-3), got clinic-0, clinic-1, clinic-2, clinic-3, y, z: rows have one pod for good; another is for rows"
-        " with ids that were in no total, or for a study with noise"
+    other = agreed(replace(by_id, edition=2), grown)
+    said = refusal(folder, other, roster=grown, accept={"groups": "they have joined"})
+    assert said == (
+        f"{ALL}our disclosure group has other owners than in stay, which has rows of ours: sums over both could be"
+        " subtracted until single hospitals are left; all owners of the groups that change have to sign (codedfl roster"
+        " change); the policy refuses it (on-groups)"
     )
-    assert refusal(folder, other, patients(100, seed=7), roster=grown).startswith("this device's pod must be")
+    assert refusal(folder, other, joined(patients(100, seed=7), patients(1)), roster=grown).startswith(ALL)
+    assert approved(folder, other, strangers(), roster=grown).pod == grown.pods[0], "none of the rows before"
     noisy = agreed(replace(STUDY, columns=(replace(AGE, scale="range"),), noise=Budget(1.0, 3)), grown)
     assert approved(folder, noisy, roster=grown).pod == grown.pods[0]
+    asking = {"policy": Policy(on_groups="ask"), "accept": {"groups": "all have signed"}}
+    signed = approved(folder, replace(other, edition=3), roster=grown, **asking)
+    assert [one[0] for one in signed.accepted] == ["groups"]
 
 
-def test_rows_that_were_in_no_total_may_be_in_another_pod(folder: DeviceFolder):
-    """After a member of the pod has left for good. The id tells; one patient of before is one too many."""
-    by_id = agreed(replace(STUDY, id="nr"))
-    approved(folder, by_id)
+NINE = {f"clinic-{i}": identity(f"clinic-{i}").public if i < 4 else bytes([50 + i] * 32) for i in range(9)}
+
+
+def test_sums_of_the_same_rows_are_over_the_same_groups_or_somebody_accepts_others(folder: DeviceFolder):
+    """One missing hospital takes its group out of a sum; a sum with it later shows that group alone."""
+    roster = Roster.draft(NINE, colluders=1)
+    assert len(roster.pods) == 3
+    study = agreed(replace(STUDY, id="nr"), roster)
+    later = replace(study, edition=2)
+    others = replace(study, edition=3)
+    for one, columns in ((study, BASE), (later, BASE), (others, strangers())):
+        approved(folder, one, columns, roster=roster)
     with folder.ledger() as ledger:
-        ledger.contribute(by_id, Ask("cells"), b"run", "now")
-    others = Roster(tuple(one if one.name != NAMES[0] else replace(one, name="z") for one in ROSTER.members))
-    later = agreed(replace(STUDY, id="nr", edition=2), others)
-    new = patients(100, seed=7)
-    assert refusal(folder, later, joined(new, patients(1)), roster=others).startswith("this device's pod must be")
-    assert approved(folder, later, new, roster=others).pod == others.pods[0]
+        assert ledger.contribute(study, Ask("census", b"1", (0, 1, 2)), b"", "now") == "", "no sum yet"
+        assert ledger.contribute(study, Ask("cells", b"1", (0, 1)), b"", "now") == ""
+        refused = ledger.may_contribute(study, Ask("cells", b"2", (0, 1, 2)))
+        assert refused == (
+            "sums of rows that are in 'stay' must be over the disclosure groups of before, got 0 group(s) fewer and 1"
+            " more: the difference of both is about those alone; codedfl site accept lets it pass, on record"
+        )
+        assert ledger.may_contribute(later, Ask("gram", b"", (0, 1, 2))) == refused, "another study of the same rows"
+        assert "1 group(s) fewer and 0 more" in ledger.may_contribute(later, Ask("gram", b"", (0,)))
+        for one, groups in ((study, (0, 1)), (later, (0, 1)), (others, (0, 1, 2))):
+            assert ledger.may_contribute(one, Ask("gram", b"", groups)) == ""
+        found = ledger.accept_groups(later.digest().hex()[:12], (0, 1, 2), "Ada", "clinic-8 is back", "now")
+        assert (found.who, found.why) == ("Ada", "clinic-8 is back")
+        with pytest.raises(InvalidInput, match=r"^groups must be disclosure groups of the study's roster, got 7$"):
+            ledger.accept_groups(later.digest().hex()[:12], (0, 7), "Ada", "why", "now")
+        with pytest.raises(InvalidInput, match=r"^digest must begin that of one approval of this device"):
+            ledger.accept_groups("zz", (0,), "Ada", "why", "now")
+    with DeviceFolder(folder.path).ledger() as ledger:
+        assert ledger.may_contribute(later, Ask("gram", b"", (0, 1, 2))) == ""
+        assert ledger.may_contribute(study, Ask("gram", b"", (0, 1, 2))) == refused, "accepted for one study"
 
 
 def test_a_helper_has_no_rows(folder: DeviceFolder):
@@ -227,9 +294,10 @@ def test_noise_is_counted_and_not_compared(folder: DeviceFolder):
 class Ask:
     statistic: str
     point: bytes = b""
+    groups: tuple[int, ...] = ()
 
     def digest(self, study: Study) -> bytes:
-        return study.digest() + self.statistic.encode() + self.point
+        return study.digest() + self.statistic.encode() + self.point + bytes(self.groups)
 
 
 def test_a_device_contributes_to_what_it_approved_and_no_further(folder: DeviceFolder):
@@ -239,7 +307,8 @@ def test_a_device_contributes_to_what_it_approved_and_no_further(folder: DeviceF
         assert ledger.may_contribute(study, Ask("cells")).startswith("the study must be approved on this device")
     approved(folder, study)
     asks = [Ask("cells"), Ask("gram", b"m"), Ask("score", b"1"), Ask("score", b"2")]
-    assert most_different(study, "gram") == (frozenset({"gram"}), None)
+    assert most_different(study, "gram") == (frozenset({"gram"}), 1)
+    assert most_different(study, "census") == (frozenset({"census"}), 256)
     assert most_different(study, "score") == (frozenset({"score"}), 2)
     for ask in asks:
         with folder.ledger() as ledger:
@@ -247,13 +316,13 @@ def test_a_device_contributes_to_what_it_approved_and_no_further(folder: DeviceF
             ledger.contribute(study, ask, b"run", "now")
     with folder.ledger() as ledger:
         assert [ledger.may_contribute(study, ask) for ask in asks] == [""] * 4, "the same again is free"
-        assert ledger.may_contribute(study, Ask("gram", b"n")) == "", "and so is another merging of levels"
+        assert ledger.may_contribute(study, Ask("gram", b"n")).startswith("arguments of gram must be at most 1 over")
         assert ledger.may_contribute(study, Ask("score", b"3")) == (
             "arguments of score must be at most 2 over the life of the study, got one more: what the server asked for"
             " before it may ask for again, anything else needs a new edition of the study"
         )
         assert ledger.may_contribute(study, Ask("products")) == (
-            "the statistic must follow from the study (cells, gram, score), got 'products'"
+            "the statistic must follow from the study (census, cells, gram, score), got 'products'"
         )
         assert ledger.may_contribute(replace(study, edition=2), asks[0]).startswith("the study must be approved")
 
@@ -281,7 +350,7 @@ def test_points_are_counted_over_all_statistics_and_models(folder: DeviceFolder)
 
 
 def test_questions_are_remembered_over_all_runs(folder: DeviceFolder):
-    study = agreed(replace(STUDY, features="rbf", n_features=20, epochs=3))
+    study = agreed(replace(STUDY, features="rbf", n_features=20, epochs=3, least_rows=12))
     approved(folder, study)
     for question in (b"e1", b"e2", b"e1"):
         with folder.ledger() as ledger:
@@ -311,7 +380,7 @@ def test_a_ledger_comes_back_from_the_disk(folder: DeviceFolder):
     next((folder.path / "rows").iterdir()).unlink()
     assert (
         refusal(folder, replace(CONTRACT, edition=2))
-        == "the rows' tags of every approval must be there, got none of 'stay'"
+        == "the hashes of the rows of every approval must be there, got none of 'stay'"
     )
     folder.base.close()
     (folder.path / "ledger.sqlite").write_bytes(b"x" * 4096)
@@ -328,7 +397,7 @@ def test_the_ledger_of_0_3_goes_on_counting(folder: DeviceFolder):
         (old,) = ledger.approvals
     folder.base.close()
     (folder.path / "ledger.sqlite").unlink()
-    numbers = ([] if old.rho is None else [old.rho], old.width, old.rows, old.held_out, old.target, list(old.time_grid))
+    numbers = ([], old.width, old.rows, old.held_out, "days", [10.0, 20.0])
     who = (old.digest, old.name, old.edition, old.who, old.when, sorted(old.pod), list(old.statistics))
     given = [[old.digest, "gram", b"a" * 32, b"run 1", "then"], [old.digest, "gram", b"a" * 32, b"run 2", "then"]]
     asked = [[old.digest, b"e" * 32]]
@@ -337,7 +406,7 @@ def test_the_ledger_of_0_3_goes_on_counting(folder: DeviceFolder):
     (folder.path / "ledger").chmod(0o600)
     for _ in range(2):
         with DeviceFolder(folder.path).ledger() as ledger:
-            assert ledger.approvals == [old]
+            assert ledger.approvals == [replace(old, groups=(), group="")]
             assert [one.argument for one in ledger.contributions] == [b"a" * 32], "two runs, one argument"
             assert ledger.questions == [(old.digest, b"e" * 32)]
     (folder.path / "ledger").write_bytes(saved[:-1])
@@ -390,6 +459,8 @@ def test_the_screen_is_shown_before_anything_is_judged(folder: DeviceFolder):
         "What does it add to what was approved before?",
         "What is not protected?",
     ]
+    assert list(second)[-2] == "What could be told of few rows of this table?"
+    assert second["What could be told of few rows of this table?"].startswith("rows: 1 row(s) of this table are in")
     assert "ours is clinic-0, clinic-1, clinic-2, clinic-3" in first["Whose rows are added to ours?"]
     assert (
         "gram: the products of the columns" in first["What leaves this machine?"]
@@ -407,25 +478,26 @@ def test_the_screen_is_shown_before_anything_is_judged(folder: DeviceFolder):
 
 @pytest.mark.parametrize("rows", [30, 300])
 def test_the_screen_says_how_many_rows_are_kept_for_the_score(folder: DeviceFolder, rows: int):
-    """A device holds out none or enough, and people read which."""
+    """Whether these are enough is decided over all devices."""
     seen: list[tuple[Section, ...]] = []
     study = replace(CONTRACT, held_out=0.1)
     found = approved(DeviceFolder(folder.path, bytes(16)), study, patients(rows), show=seen.append)
-    kept = found.held_out
-    assert bool(kept) == (rows == 300)
+    snapshot = folder.snapshot(study.digest())
+    assert found.rows == rows and found.held_out == snapshot.held_out.sum() and 0 < found.held_out < rows / 4
     (said,) = (one.answers[-2:] for one in seen[0] if one.question == "What of a table is used?")
-    assert said[0] == (
-        "10% of the rows, chosen by a key of this machine whatever the columns, are kept for the score, if 5 or more"
-        f" are and as many are left; where they are fewer than {study.least_alike}, which would tell rows, they are"
-        " neither trained on nor scored"
-    )
-    assert said[1] == "of this table " + (
-        f"{kept} of {rows} rows are scored" if kept else f"no rows are scored, and {found.rows} train"
+    assert said == (
+        "10% of the rows, chosen by a key of this machine whatever the columns, are kept for the score; where the"
+        " census finds too few people among them, they are in no sum",
+        f"of this table {found.held_out} of {rows} rows are kept",
     )
     (few,) = (one.answers for one in seen[0] if one.question == "How few rows may a number be about?")
-    assert few[0].startswith("smallest_cell is 5: what fewer than 5 rows of this machine have is told as something")
-    assert few[2].startswith(
-        f"every total over a pod has at least {study.least_pod_rows} rows to train on (least_rows; "
+    assert few[0].startswith(
+        "a level, a missing value, a class, an interval of times and a held-out part have at least"
+    )
+    assert "at least 5 people (smallest_cell) over all devices, whatever 1 of them invent" in few[0]
+    assert few[2] == (
+        f"all devices together have at least {study.least_pod_rows} rows to train on (least_rows; twice the columns, or"
+        " a smallest cell)"
     )
 
 
@@ -466,7 +538,7 @@ def test_an_approval_that_was_not_used_is_withdrawn_and_its_rows_are_free(folder
     first, mended = CONTRACT, agreed(replace(STUDY, edition=2))
     fewer = {name: values[1:] for name, values in BASE.items()}
     start = approved(folder, first).digest.hex()[:8]
-    assert "same held_out, withdraw an approval that was not used" in refusal(folder, mended, fewer)
+    assert refusal(folder, mended, fewer).startswith(f"{ALL}1 row(s) of this table are in the sums of stay and of no")
     assert folder.withdraw(start).digest == first.digest()
     assert folder.snapshot(first.digest()) is None and not list((folder.path / "rows").iterdir())
     found = approved(folder, mended, fewer)

@@ -191,7 +191,7 @@ def test_every_statistic_says_what_it_shows():
         assert kind.name == name and leaves[0].islower() and kind.shows.endswith(".")
         assert bool(kind.no_noise) == (name != "products")
         assert all("\n" not in text and text.isprintable() for text in (leaves, kind.shows, kind.no_noise))
-    assert list(words_of(LINEAR)) == ["cells", "gram", "score"]
+    assert list(words_of(LINEAR)) == ["census", "cells", "gram", "score"]
     assert "over the rows held out" in words_of(replace(LINEAR, target=KERNEL.target))["gram"][0]
     assert "over the rows held out" not in words_of(LINEAR)["gram"][0]
 

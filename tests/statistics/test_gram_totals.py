@@ -121,7 +121,7 @@ def test_merged_levels_are_added_up_on_the_device():
     study = wide_study(1000)
     rows = made_up(study, 300)
     plain = total_of(study, Ask("gram"), [rows])
-    merged = total_of(study, Ask("gram", ((), (0,), (1, 2))), [rows])
+    merged = total_of(study, Ask("gram", ((), (0,), (1, 2), (), ())), [rows])
     assert len(merged) == 2 * 15
     assert merged[:3] == plain[:3]  # rows, and the sums of both numbers
     assert merged[3] == plain[4] + plain[5]

@@ -285,6 +285,8 @@ def _differing(few: int, first: str, second: str, k: int) -> Finding:
 def _of_marks(new: SeenRows, family: Sequence[Past]) -> Iterator[Finding]:
     """Where two studies divide the values of one column at different numbers."""
     for past in family:
+        if not np.isin(new.rows, past.rows.rows).any():  # of other people nothing can be subtracted
+            continue
         for place, other in same_columns(new, past.rows):
             mine, theirs = new.marks[place], past.rows.marks[other]
             if mine and theirs and mine != theirs:
