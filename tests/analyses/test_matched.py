@@ -9,11 +9,11 @@ import pytest
 from experiments.statistics.cases import Case, found_by
 from experiments.statistics.matched import COLUMNS, by_set, lines, made_up
 
-from codedfl.contract.combinations import iteration_objection
 from codedfl.contract.models import StudyModel
 from codedfl.contract.models.conditional_logit import ConditionalLogitModel
 from codedfl.contract.models.gee import GeeModel
 from codedfl.contract.snapshot import Snapshot, take_snapshot
+from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.statistics.statistic import Ask, contribution
 from totals import total_of
@@ -42,6 +42,11 @@ def test_neither_who_holds_a_set_nor_the_order_of_its_rows_changes_a_bit(model: 
     assert contribution(study, ask, shuffled).tolist() == contribution(study, ask, whole).tolist()
 
 
+def objection_of(study: Study, rows: Snapshot) -> str:
+    named = dict(zip(study.table_columns.names, rows.codes.T, strict=True))
+    return study.models[0].objection(named, study.most_points, study.smallest_cell)
+
+
 def failure(case: Case, model: StudyModel) -> str:
     (none,) = found_by(case.study(model), by_set(case)).models
     (line,) = none.lines()
@@ -61,13 +66,27 @@ def test_separation_has_one_line():
 
 def test_too_few_sets_have_one_line():
     case = made_up(60, cases=1)
-    lone = replace(case, values={**case.values, "set": np.where(case.values["set"] < 4, case.values["set"], 0.0)})
+    lone = replace(case, values={**case.values, "set": case.values["set"] % 4})
     assert failure(lone, replace(LOGIT, columns=COLUMNS[:1])) == (
         "none: sets of the model 'm' with rows of both classes must be at least 5"
     )
     assert (
         failure(lone, replace(GEE, columns=COLUMNS[:1]))
         == "none: clusters of the model 'm' must be at least 5, got fewer"
+    )
+
+
+def test_the_census_refuses_few_people_in_sets_of_both_classes():
+    """All sets have several rows, and all sums are of the two of them that have both classes."""
+    case = made_up(200, cases=1)
+    _, first, sizes = np.unique(case.values["set"], return_index=True, return_counts=True)
+    ill = np.where((case.values["set"] // 4) % 2 == 0, "yes", "no")
+    for place in first[sizes == 2][:2]:
+        ill[place : place + 2] = "yes", "no"
+    case = replace(case, values={**case.values, "ill": ill})
+    assert failure(case, replace(LOGIT, columns=COLUMNS[:1])) == (
+        "none: sets with several classes must have at least 5 people in the model 'm', got fewer: its sums are of them"
+        " alone; take wider sets, or ask more devices to join"
     )
 
 
@@ -83,7 +102,7 @@ def test_a_device_refuses_a_set_of_many_rows(model: StudyModel):
     case = made_up()
     case = replace(case, values={**case.values, "set": case.values["set"] // 20})
     study = case.study(model)
-    message = iteration_objection(study, take_snapshot(study, case.table, bytes(32)))
+    message = objection_of(study, take_snapshot(study, case.table, bytes(32)))
     assert message.startswith("'set' of the model 'm' must have at most 50 rows of one value, got ")
 
 
