@@ -55,11 +55,9 @@ def made_up() -> Case:
 
 def plain(study: Study, rows: list[Any]) -> tuple[float, int]:
     """Seconds to add up the counts of a study in the clear, and how many they are."""
-    began, numbers = time.process_time(), 0
-    for statistic, point in (("ends", None), ("survival", np.ones(len(TIMES)))):
-        ask = Ask(statistic, (), np.zeros(0) if point is None else point, study.models[0].name)
-        numbers += len(np.sum([contribution(study, ask, one) for one in rows], axis=0))
-    return time.process_time() - began, numbers
+    began, ask = time.process_time(), Ask("survival", model=study.models[0].name)
+    total = np.sum([contribution(study, ask, one) for one in rows], axis=0)
+    return time.process_time() - began, len(total)
 
 
 def shares(
