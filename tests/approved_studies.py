@@ -98,8 +98,8 @@ def studies() -> dict[str, Study]:
                 CoxModel("going home", ("age",), "home", tuple(float(day) for day in range(1, 60)), strata="ward"),
             ),
         ),
-        "rbf": replace(LINEAR, features="rbf", n_features=12, **plain),
-        "pca-rbf": replace(LINEAR, features="pca-rbf", components=2, n_features=10, **plain),
+        "rbf": replace(LINEAR, features="rbf", n_features=12, least_rows=24, **plain),
+        "pca-rbf": replace(LINEAR, features="pca-rbf", components=2, n_features=10, least_rows=20, **plain),
         "matrix": parse_study(MATRIX),
         "noise": replace(LINEAR, features="rbf", n_features=8, **plain | noise),
     }
@@ -175,12 +175,14 @@ class Federation:
     def contract_folder(self, name: str) -> DeviceFolder:
         return DeviceFolder.of(self.folder, name)
 
-    def approve(self, name: str, study: Study | None = None, table: RawTable | None = None) -> None:
+    def approve(self, name: str, study: Study | None = None, table: RawTable | None = None, *accepted: str) -> None:
+        """accepted: kinds of findings that the operator accepts."""
         key = self.roster.keys[name]
         if table is None and name not in self.helpers:
             table = tables(self.kind, self.names)[name]
         folder = self.contract_folder(name)
-        approve(study or self.study, self.roster, name, key, table, folder, Deciding("Ada", "today"))
+        deciding = Deciding("Ada", "today", accept=dict.fromkeys(accepted, "a test"))
+        approve(study or self.study, self.roster, name, key, table, folder, deciding)
 
     def membership(self, name: str) -> Membership:
         return Membership(name, self.folder, (self.roster,))

@@ -131,7 +131,9 @@ def oracle(case: Case, model: GlmModel, values: Mapping[str, Any]) -> Any:
 def compared(name: str) -> Iterator[Line]:
     """A case on gridded and on raw rows."""
     case, model = MADE[name]()
-    study = case.study(model)
+    # Of 32 people at nine sites no class has five at more than one: a census would refuse it, and rightly so.
+    few = {"smallest_cell": 1} if len(case.table) < 100 else {}
+    study = case.study(model, **few)
     (fit,) = found(case, study).models
     if not isinstance(fit, GlmFinding):
         raise SystemExit(f"{name}: {fit.lines()}")

@@ -174,8 +174,8 @@ def test_weights_that_pick_out_people():
     weight[:4] = 2.0
     case = replace(case, values={**case.values, "weight": weight})
     line = (
-        "weights of the model 'm' must be above the lowest in at least 5 rows on 3 devices, got fewer: 'weight' picks"
-        " out people"
+        "columns and times of the model 'm' must be left after merging, got too few: they vary in too few people, or a"
+        " column that may not be merged was"
     )
     refused(case, case.study(replace(MODEL, weights="weight")), line)
 

@@ -86,7 +86,7 @@ def test_a_row_far_from_what_is_predicted_is_not_cut_off_in_silence():
         "rows must lie near what the model 'm' predicts for its errors, got some beyond four times the target's range,"
         " or a thousand standard deviations: look for wrong values, or take another family"
     )
-    refused(case, GammaModel("m", COLUMNS, errors="HC0", bound=12.0), line)
+    refused(case, GammaModel("m", COLUMNS, errors="HC0", bound=12.0), line, smallest_cell=2)
 
 
 def test_errors_need_a_point():

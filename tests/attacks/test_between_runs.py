@@ -1,7 +1,7 @@
 """Attacks between runs that worked on 0.2 (A1, A4, A5, A10): each works on the old rule, kept here, and fails.
 
 Attacks on lists, parameters and counts of questions (A2, A3, A7, A8) are in ``tests/liars``, those on histories of rows
-(A1, A9) also in ``tests/contract/test_row_rule.py``, those on disks (A6, A11, A13) in ``tests/engine``.
+(A1, A9) also in ``tests/attacks/test_between_studies.py``, those on disks (A6, A11, A13) in ``tests/engine``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pytest
 
 from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.merging import Merged
 from codedfl.contract.policy import Policy
 from codedfl.contract.roster import Roster
 from codedfl.contract.snapshot import Snapshot, take_snapshot
@@ -22,13 +23,16 @@ from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
 from codedfl.crypto.sealed import Identity
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.tables import RawTable, as_raw_table
-from codedfl.errors import InvalidInput, MessageRefused
+from codedfl.device.approved import ApprovedStudy
+from codedfl.device.study_sums import StudySums
+from codedfl.errors import CodedFLError, InvalidInput, MessageRefused
 from codedfl.exact.scales import Bounds
 from codedfl.run.sums_in_process import secure_sum_in_process
 from codedfl.statistics.statistic import Ask, statistic_of
 from codedfl_lab.primes.fixed_point import FixedPoint
-from totals import total_of
+from totals import census_of, total_of
 
+ALLOWED = Policy(smallest_cell=1)
 NAMES = [f"hospital-{i}" for i in range(6)]
 IDENTITIES = {name: Identity(bytes([i + 1] * 32)) for i, name in enumerate(NAMES)}
 ROSTER = Roster.draft({name: one.public for name, one in IDENTITIES.items()}, colluders=1)
@@ -60,13 +64,14 @@ def table(rows: dict[str, list[float]]) -> RawTable:
     return as_raw_table(rows)
 
 
-def approved(folder: Path, study: Study, tables: dict[str, RawTable]) -> dict[str, DeviceFolder]:
+def approved(
+    folder: Path, study: Study, tables: dict[str, RawTable], policy: Policy = ALLOWED
+) -> dict[str, DeviceFolder]:
     folders = {}
     for name, one in tables.items():
         folders[name] = DeviceFolder(folder / name)
         key = IDENTITIES[name].public
-        allowed = Policy(smallest_cell=1)
-        approve(study, ROSTER, name, key, one, folders[name], Deciding("Ada", "today", allowed))
+        approve(study, ROSTER, name, key, one, folders[name], Deciding("Ada", "today", policy))
     return folders
 
 
@@ -153,7 +158,9 @@ def test_a_score_is_given_at_as_many_points_as_were_approved(tmp_path: Path):
 def test_a_device_that_scores_any_number_of_models_tells_ages(tmp_path: Path):
     """The old rule, as a mutant: with enough points a server counts the held-out rows above every age."""
     study = replace(SCORED, points=1000)
-    folders = approved(tmp_path, study, {name: ill(i) for i, name in enumerate(NAMES)})
+    folders = approved(
+        tmp_path, study, {name: ill(i) for i, name in enumerate(NAMES)}, replace(ALLOWED, on_points="allow")
+    )
     snapshots = frozen(folders, study)
     limit = int(study.units.limit[0])
     counts = []
@@ -222,18 +229,19 @@ def test_there_is_nothing_to_announce():
 # -- too few rows
 
 
-def test_the_exact_total_of_one_row_is_the_row_and_is_refused(tmp_path: Path):
-    """A pod whose honest owners have few rows is not even approved."""
-    tiny = {name: [values[0]] for name, values in patients(0).items()}
-    with pytest.raises(InvalidInput, match="rows to train on must be at least"):
-        approved(tmp_path, STUDY, {"hospital-0": table(tiny)})
+def test_the_exact_total_of_one_row_is_the_row_and_is_refused():
+    """Six hospitals of one row each: the census finds too few, whatever anybody approved."""
+    tiny = [take_snapshot(STUDY, table({n: v[:1] for n, v in patients(i).items()}), bytes(16)) for i in range(6)]
+    assert census_of(STUDY, tiny).objection() == (
+        "training rows must be at least 8 in this study (least_rows), got fewer: ask more devices to join"
+    )
 
 
 # -- rare levels: a server that merges nothing, two studies that merge differently, editions that differ by one of them
 
 
 WARD = StudyColumn(CategoryColumn("ward", ("cardiology", "kawasaki", "surgery")))
-WITH_CARDIOLOGY, WITH_SURGERY = ((), (0, 1)), ((), (1, 2))
+WITH_CARDIOLOGY, WITH_SURGERY = ((), (0, 1), (), ()), ((), (1, 2), (), ())
 ONE, SECOND = (replace(STUDY, name=name, columns=(COLUMNS[0], WARD)) for name in ("one", "second"))
 # Of a triangle of 1, age, the levels beside the first, and days, row by row.
 N_ROWS = 0
@@ -266,27 +274,30 @@ def test_a_server_that_merges_nothing_reads_no_rare_level(tmp_path: Path):
     """Kawasaki is the third column of five: its count in the first row of the triangle, its ages in the second."""
     tables = ward_tables()
     (age,) = wards(3)["age"][:1]
-    assert patients_of(total_of(ONE, Ask("gram"), as_read(ONE, tables)), 2, 6) == (1, age)
-    folders = approved(tmp_path, ONE, tables)
-    assert patients_of(total_of(ONE, Ask("gram"), frozen(folders, ONE)), 2, 6) == (0, 0.0)
+    rows = as_read(ONE, tables)
+    assert patients_of(total_of(ONE, Ask("gram"), rows), 2, 6) == (1, age)
+    merged = census_of(ONE, rows).merged
+    assert 1 in merged[1] and len(merged[1]) == 2, "with the rarest level beside it"
+    total = total_of(ONE, Ask("gram", merged), rows)
+    assert total[N_ROWS] == 360 and 5 <= total[2] <= 355
+    folder = approved(tmp_path, ONE, tables)[NAMES[3]]
+    device = ApprovedStudy(StudySums(ONE, ROSTER), lambda: folder.frozen(ONE.digest()))
+    for ask in (Ask("gram", groups=(0, 1)), Ask("gram", merged, groups=(0, 1))):
+        with pytest.raises(CodedFLError, match=r"^a request for gram must name a census, got none$"):
+            device.words(ask.encode())
 
 
-def test_mergings_with_different_others_show_no_rare_level(tmp_path: Path):
+def test_mergings_with_different_others_show_no_rare_level():
     """Each group has 180 rows. As read, cardiology with the patient and surgery with the patient are one too many."""
-    tables = ward_tables()
+    rows = as_read(ONE, ward_tables())
 
-    def difference(rows: list[Snapshot]) -> int:
-        asks = (Ask("gram", WITH_CARDIOLOGY), Ask("gram", WITH_SURGERY))
-        first, second = (total_of(ONE, ask, rows) for ask in asks)
-        return first[2] + second[2] - first[N_ROWS]
+    def difference(first: Merged, second: Merged) -> int:
+        one, other = (total_of(ONE, Ask("gram", merged), rows) for merged in (first, second))
+        return one[2] + other[2] - one[N_ROWS]
 
-    assert difference(as_read(ONE, tables)) == 1
-    approved(tmp_path, ONE, tables)
-    folders = approved(tmp_path, SECOND, tables)
-    assert difference(frozen(folders, SECOND)) == 0
-    assert all(
-        np.array_equal(folders[n].frozen(ONE.digest()).codes, folders[n].frozen(SECOND.digest()).codes) for n in NAMES
-    )
+    assert difference(WITH_CARDIOLOGY, WITH_SURGERY) == 1
+    # Now a merging follows from a census of the same cells: it is one, whichever study asks.
+    assert census_of(ONE, rows).merged == census_of(SECOND, as_read(SECOND, ward_tables())).merged
 
 
 def test_an_edition_with_one_rare_patient_among_many_new_ones(tmp_path: Path):
@@ -300,25 +311,14 @@ def test_an_edition_with_one_rare_patient_among_many_new_ones(tmp_path: Path):
         return patients_of((totals[1] - totals[0]).tolist(), 2, 6)
 
     assert difference(as_read(ONE, before), as_read(later, after)) == (1, new["age"][0])
-    first = frozen(approved(tmp_path, ONE, before), ONE)
-    second = frozen(approved(tmp_path, later, after), later)
-    assert difference(first, second) == (0, 0.0), "of those who came, the one counts as another"
-    assert total_of(later, Ask("gram"), second)[2] == 10, "and those who were there stay what they were"
+    approved(tmp_path, ONE, before)
+    finding = r"1 row\(s\) of those that came since one have a level of 'ward' of their own"
+    with pytest.raises(InvalidInput, match=f"^a finding must be accepted by who approves, .*: {finding}"):
+        approved(tmp_path, later, after)
 
 
-def test_a_level_that_has_become_common_stays_what_it_was_for_those_who_were_there(tmp_path: Path):
-    """Two had it, eight came: ten less the eight would be the two. No edition is refused for that."""
-    before, later = {NAMES[3]: as_raw_table(wards(3, 2))}, replace(ONE, edition=2)
-    new = wards(13, 8, 30)
-    after = {NAMES[3]: as_raw_table({key: [*values, *new[key]] for key, values in wards(3, 2).items()})}
-    first = frozen(approved(tmp_path, ONE, before), ONE)
-    second = frozen(approved(tmp_path, later, after), later)
-    counts = [np.bincount(one.codes[:, 1], minlength=3).tolist()[1] for (one,) in (first, second)]
-    assert counts == [0, 8]
-
-
-def test_a_rare_patient_who_leaves_with_many_others_is_not_let_go(tmp_path: Path):
-    """What was told of rows cannot be told otherwise: five of ten may leave, two may not."""
+def test_a_rare_patient_who_leaves_with_many_others_is_a_finding(tmp_path: Path):
+    """Five of ten may leave, two may not unless somebody answers for it."""
     rows = wards(3, 10)
     approved(tmp_path, ONE, {NAMES[3]: as_raw_table(rows)})
 
@@ -327,20 +327,18 @@ def test_a_rare_patient_who_leaves_with_many_others_is_not_let_go(tmp_path: Path
             {key: [one for i, one in enumerate(values) if i not in gone] for key, values in rows.items()}
         )
 
-    with pytest.raises(InvalidInput) as refused:
+    with pytest.raises(
+        InvalidInput, match=r"2 row\(s\) of those that left since one have a level of 'ward' of their own"
+    ):
         approved(tmp_path, replace(ONE, edition=2), {NAMES[3]: without(range(8, 34))})
-    assert str(refused.value).partition(":")[0] == (
-        "column 'ward' must have each of its values in none or at least 5 rows with the same history (smallest_cell),"
-        " got 2"
-    )
     approved(tmp_path, replace(ONE, edition=2), {NAMES[3]: without(range(5, 35))})
 
 
-def test_a_rare_class_of_the_target_is_refused(tmp_path: Path):
+def test_a_rare_class_of_the_target_is_refused():
     """A class is a column of the total as a level is, and cannot be counted as another."""
-    rows = wards(3)
     study = replace(ONE, columns=COLUMNS[:1], target=ClassTarget("ward", ("cardiology", "kawasaki", "surgery")))
-    with pytest.raises(
-        InvalidInput, match=r"^the target 'ward' must have each of its values in none or at least 5 rows"
-    ):
-        approved(tmp_path, study, {NAMES[3]: as_raw_table(rows)})
+    assert (
+        census_of(study, as_read(study, ward_tables()))
+        .objection()
+        .startswith("class 'kawasaki' must have at least 5 people, whatever 1 owners invent, got fewer")
+    )

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import flint
 import numpy as np
 import pytest
 
-from codedfl.contract.approval import Deciding, approve
-from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.roster import Roster
 from codedfl.contract.snapshot import Snapshot, take_snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
@@ -27,7 +24,7 @@ from codedfl.exact.scales import Bounds
 from codedfl.statistics import score
 from codedfl.statistics.statistic import Ask
 from codedfl_lab.primes.fixed_point import FixedPoint
-from totals import dealt, total_of
+from totals import census_of, dealt, total_of
 
 KEYS = {f"hospital-{i}": Identity(bytes([i + 1] * 32)).public for i in range(3)}
 ROSTER = Roster.draft(KEYS, colluders=1)
@@ -85,14 +82,12 @@ def test_the_total_of_few_rows_is_the_rows(rows: int, width: int):
     assert found_rows(study, dealt(study, wide_table(study, rows), 3)) == rows
 
 
-def test_few_rows_are_not_approved_and_enough_are_not_found(tmp_path: Path):
+def test_few_rows_are_refused_by_the_census_and_enough_are_not_found():
     study = wide_study(18)
-    few, name = wide_table(study, 10), "hospital-0"
-    with pytest.raises(
-        InvalidInput, match=r"^rows to train on must be at least 19 on this device, so that a pod has 38"
-    ):
-        approve(study, ROSTER, name, KEYS[name], few, DeviceFolder(tmp_path), Deciding("Ada", "now"))
-    assert study.least_pod_rows == 38
+    few = dealt(study, wide_table(study, 10), 3)
+    assert census_of(study, few).objection() == (
+        "training rows must be at least 38 in this study (least_rows), got fewer: ask more devices to join"
+    )
     assert found_rows(study, dealt(study, wide_table(study, 38), 3)) == 0
 
 

@@ -81,20 +81,28 @@ def test_a_study_is_approved_and_remembered(run: Run, contract: Path, clinics: P
     assert not Path("state/clinic-2/contract").exists(), "to look at a ledger makes none"
 
 
-def test_one_patient_more_needs_many_more(run: Run, contract: Path, clinics: Path):
+def test_one_patient_more_is_a_finding_that_somebody_accepts(run: Run, contract: Path, clinics: Path):
     table = clinics / "clinic-1.csv"
     approve(run, table)
     table.write_text(table.read_text() + "999;61;m;118.50;7.0\n")
     assert approve(run, table)[2] == (
-        "error: this study was approved with other rows: what changed since then needs a new edition of the study\n"
+        "error: this study was approved with other rows: what changed since then needs a new version of the study\n"
     )
     contract.write_text(contract.read_text().replace("edition = 1", "edition = 2"))
     code, said, refused = approve(run, table)
-    assert (
-        code,
-        refused.startswith("error: rows with the same history must number none or at least 10, got 1 on "),
-    ) == (2, True)
-    assert refused.count("\n") == 1 and "edition 1, approved by Ada" in said
+    finding = (
+        "1 row(s) of this table are in the sums of this study and of no other: sums could be subtracted until they"
+    )
+    assert (code, refused.count("\n")) == (2, 1) and "edition 1, approved by Ada" in said
+    assert refused.startswith(f"error: a finding must be accepted by who approves, got one that is not: {finding}")
+    assert "accept it with --accept rows='why'" in refused and finding in " ".join(said.split())
+    code, _, refused = approve(run, table, "--accept", "few=why")
+    assert (code, refused.startswith("error: --accept must be KIND=WHY with a kind of rows, columns, ")) == (2, True)
+    assert approve(run, table, "--accept", "rows=she has consented")[0] == 0
+    assert run("site", "ledger", "clinic-1", "--state", "state", "--json", "ledger.json").exit_code == 0
+    approvals = json.loads(Path("ledger.json").read_text())["approvals"]
+    assert [len(one.get("accepted", [])) for one in approvals] == [0, 1]
+    assert "she has consented" in str(approvals[1]["accepted"])
 
 
 def test_what_an_approval_refuses(run: Run, contract: Path, clinics: Path):
@@ -148,7 +156,7 @@ def test_a_table_is_checked_alone(run: Run, clinics: Path):
     assert (good.exit_code, good.stdout.splitlines()[-1]) == (0, "clinic-0.csv: 60 rows, can take part")
     Path("one.csv").write_text("".join(Path("clinics/clinic-0.csv").read_text().splitlines(keepends=True)[:2]))
     assert run("study", "check", "study.toml", "one.csv").stdout.splitlines()[-1] == (
-        "one.csv: 1 row, cannot take part as it is"
+        "one.csv: 1 row, can take part in a pod of at least 11 owners (least_rows)"
     )
     text = Path("study.toml").read_text().replace("smallest_cell = 5", "smallest_cell = 5\nleast_rows = 301")
     Path("many.toml").write_text(text)

@@ -13,9 +13,7 @@ import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 from clinics import AGE, CRP, DAYS, KEY, SEX, STUDY, agreed, identity
-from codedfl.contract.small_cells import cell_objection, own_rows
 
-from codedfl.analyses.cells import merge_rare
 from codedfl.analyses.glm import GlmFinding
 from codedfl.authoring.check import check_table
 from codedfl.authoring.draft import draft_of_table, study_text
@@ -36,8 +34,8 @@ from codedfl.data.derived import Factor, product
 from codedfl.data.model import TrainedModel
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
-from codedfl.statistics.cells import Cells
 from rehearsals import parts_of, rehearsed
+from totals import census_of
 from wording import exactly
 
 COST = StudyColumn(NumberColumn("cost"), (1.0, 1000.0), 1.0)
@@ -479,31 +477,38 @@ def test_a_derived_column_cannot_clip_and_is_made_of_listed_columns():
 def test_a_rare_product_is_left_out_and_a_level_that_is_merged_takes_its_products():
     ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c", "d")))
     study = replace(STUDY, columns=expand("days ~ age * C(ward)", (AGE, ward), "days"))
-    frame, counts = people(), np.zeros(Cells(study).length, dtype=np.int64)
-    frame["ward"] = ["cd"[i // 4] if i < 8 else "ab"[i // 4 % 2] for i in range(len(frame))]  # c and d: 4 rows each
-    for device in range(4):
-        rows = take_snapshot(study, as_raw_table(frame[device::4]), bytes([device] * 16))
-        counts += Cells(study).vector(rows)
-    merged = merge_rare(study, counts.tolist())
-    left = merged_study(study, merged)
+    frame = people()
+    frame["ward"] = ["cd"[i // 8 % 2] if i < 80 else "ab"[i // 4 % 2] for i in range(len(frame))]
+    frame.loc[:79, "ward"] = ["c" if i < 8 else "d" if i < 16 else "a" for i in range(80)]  # c and d: 8 rows each
+    rows = [take_snapshot(study, as_raw_table(frame[device::6]), bytes([device] * 16)) for device in range(6)]
+    left = merged_study(study, census_of(study, rows).merged)
+    # Of c and d each site has one or two; together each of the six has two or three, and as products they are gone.
     assert left.design_names == ("age", "ward = b", "ward = other", "age:ward = b")
 
 
-def test_an_interval_of_few_rows_is_told_as_the_first_and_picks_nobody_out():
-    """Four of the device's patients are above 70: where cut makes an interval of them, they are in none."""
+def test_an_interval_of_few_people_ends_the_study_and_says_which_knots():
+    """Four people above 70 in all: nothing is recoded on a device, and an interval of them is in no sum."""
     study = replace(STUDY, columns=expand("days ~ cut(age, c(-Inf, 50, 70, Inf))", (AGE,), "days"), held_out=0.0)
-    rows = {"age": [*range(30, 70), 71, 72, 73, 74], "days": [1 + i % 9 for i in range(44)]}
-    own = own_rows(study, as_raw_table(rows), KEY)
-    (middle, last) = (own.snapshot.codes[:, place] for place in (1, 2))
-    assert middle.sum() == 19 and not last.any() and cell_objection(study, own.tags) == ""
-    more = own_rows(study, as_raw_table({"age": [*rows["age"], 75], "days": [*rows["days"], 1]}), KEY)
-    assert more.snapshot.codes[:, 2].sum() == 5
+
+    def counted(old: int) -> tuple[int, str]:
+        ages = [[*range(31, 71), *(range(71, 71 + old) if site == 0 else ())] for site in range(6)]
+        tables = [as_raw_table({"age": one, "days": [1 + j % 9 for j in range(len(one))]}) for one in ages]
+        rows = [take_snapshot(study, one, KEY) for one in tables]
+        return sum(int(one.codes[:, 2].sum()) for one in rows), census_of(study, rows).objection()
+
+    # Six are exactly 70, which is not above 70: they hide nobody who is.
+    assert counted(0) == (0, "")
+    assert counted(4) == (
+        4,
+        "intervals between the knots or cuts of 'age' must each have none or at least 5 people, got 1 with fewer: take"
+        " fewer of them, or others",
+    )
 
 
 def test_what_a_derived_column_does_to_rows_is_shown():
     study = study_of("days ~ age * C(ward)")
-    own = own_rows(study, as_raw_table(people(80)), KEY)
-    shown = check_design(study, own.snapshot)
+    own = take_snapshot(study, as_raw_table(people(80)), KEY)
+    shown = check_design(study, own)
     by_name = {one.name: one.differs for one in shown}
     assert by_name["age:ward = b"] == int((people(80).ward == "b").sum())
     answers = [answer for section in explain(study, own=own) for answer in section.answers]
@@ -529,14 +534,11 @@ def test_codes_are_gaps_and_complete_cases_leave_them_out():
         "t.csv",
     )
     rows = take_snapshot(study, table, KEY)
-    # A gap of crp has its value, and one gap of age takes the mean of the rows that are left: both stay.
-    assert rows.target.tolist() == [3, 4, 5, 7] and rows.codes[1, 0] == round((50 + 60 + 30) / 3)
-    assert type(rows).decode(rows.encode()).left_out == rows.left_out == 2
-    strict = replace(study, smallest_cell=1)
-    assert take_snapshot(strict, table, KEY).target.tolist() == [3, 5, 7]
-    found = check_table(strict, table)
+    assert rows.target.tolist() == [3, 5, 7], "a gap of crp has its value; few gaps of others are left out as well"
+    assert type(rows).decode(rows.encode()).left_out == rows.left_out == 3
+    found = check_table(study, table)
     assert (found.rows, found.left_out) == (3, 3)
-    used = explain(strict)[1].answers
+    used = explain(study)[1].answers
     assert "rows with a gap are left out" in used[0] and not any("gaps are refused" in line for line in used)
     with pytest.raises(InvalidInput, match=r"^the target 'days' of t.csv must have no gaps, got 1"):
         take_snapshot(replace(study, complete_cases=False), table.rows(np.array([0, 4])), KEY)
@@ -551,14 +553,14 @@ def test_a_code_must_not_be_a_value():
         CategoryColumn("sex", ("f", "m"), missing_codes=("m",))
 
 
-def test_complete_cases_are_judged_by_the_row_rule(tmp_path: Path):
-    """Two studies of which one leaves out few patients for gaps: their difference would be these."""
+def test_complete_cases_after_a_description_are_a_finding(tmp_path: Path):
+    """Two studies of which one leaves out few patients for gaps: their difference is these. Who decides is told so."""
     from clinics import ROSTER
 
     rng = np.random.default_rng(1)
     columns = {
         "age": rng.integers(20, 90, 60).tolist(),
-        "bmi": [*[None] * 5, *np.round(rng.normal(26, 4, 55), 1).tolist()],
+        "bmi": [*[None] * 4, *np.round(rng.normal(26, 4, 56), 1).tolist()],
         "days": rng.integers(1, 40, 60).tolist(),
     }
     table, folder = as_raw_table(columns, "t.csv"), DeviceFolder(tmp_path / "clinic-1")
@@ -567,5 +569,8 @@ def test_complete_cases_are_judged_by_the_row_rule(tmp_path: Path):
     second = agreed(replace(STUDY, name="second", columns=(AGE, bmi), complete_cases=True))
     key = identity("clinic-1").public
     approve(first, ROSTER, "clinic-1", key, table, folder, Deciding("Ada", "today"))
-    with pytest.raises(InvalidInput, match=r"^rows with the same history must number none or at least \d+, got 5 on"):
+    with pytest.raises(InvalidInput, match=r"^a finding must be accepted .*: 4 row\(s\) of this table are in the sums"):
         approve(second, ROSTER, "clinic-1", key, table, folder, Deciding("Ada", "today"))
+    accept = {"rows": "the board knows"}
+    done = approve(second, ROSTER, "clinic-1", key, table, folder, Deciding("Ada", "today", accept=accept))
+    assert (done.rows, [one[0] for one in done.accepted]) == (56, ["rows"])

@@ -94,7 +94,7 @@ def made(name: str, folder: Path) -> Federation:
     study = Study("every-kind", COLUMNS, target, 2048, 256, 3, held_out=0.25, models=tuple(map(model, kinds)))
     found = Federation(replace(study, most_clipped=1.0), folder, approved=())
     for number, clinic in enumerate(NAMES):
-        found.approve(clinic, table=table(number))
+        found.approve(clinic, None, table(number), "points")
     return found
 
 

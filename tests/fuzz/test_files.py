@@ -25,7 +25,8 @@ from codedfl.contract.kit import Kit, load_kit
 from codedfl.contract.ledger import Ledger
 from codedfl.contract.policy import load_policy
 from codedfl.contract.roster import Roster, load_roster
-from codedfl.contract.snapshot import RowTags, Snapshot
+from codedfl.contract.seen import SeenRows
+from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.toml_file import load_study, parse_study
 from codedfl.crypto.authority import Requested
 from codedfl.crypto.key_files import load_identity
@@ -144,8 +145,10 @@ def test_what_a_device_keeps():
     """Its frozen rows and their tags."""
     rows = Snapshot(bytes(32), np.ones((4, 2), dtype=np.int64), np.ones(4, dtype=np.int64), np.zeros(4, dtype=bool))
     ones = np.ones((4, 2), dtype=np.uint64)
-    tags = RowTags(("a", "b"), ones, ones, ones, "", ones[:, 0], rows.held_out)
-    for kept in (rows, tags):
+    seen = SeenRows(
+        ("a", "b"), (False, True), ones, rows.codes, ones[:, 0], rows.held_out, rows=rows.target, marks=((), (1.0,))
+    )
+    for kept in (rows, seen):
         counts = fuzz(type(kept).decode, [kept.encode()], damaged_list)
         assert counts["taken"] > 0 and counts["refused"] > INPUTS // 5
 

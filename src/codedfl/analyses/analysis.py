@@ -17,6 +17,7 @@ from codedfl.analyses.cells import CellCounts, Clipping
 from codedfl.analyses.kept import NOTHING_KEPT, KeptSum, sum_of_clipping
 from codedfl.analyses.linear import LinearTotal
 from codedfl.contract.merging import Merged, merged_study
+from codedfl.contract.models import TimedModel
 from codedfl.contract.study import Study, StudyModel
 from codedfl.errors import InvalidInput
 from codedfl.on_demand import Register
@@ -85,13 +86,17 @@ class Totals:
         place = np.array([0, *(1 + names.index(name) for name in part.study.design_names)])
         return part, Spread(place, 1 + len(names))
 
-    def ask(self, statistic: str, model: StudyModel, point: Floats = NOTHING) -> Ask:
-        """An ask for a model; refused where the study's points are used up, or nothing of the model is left."""
+    def check_left(self, model: StudyModel) -> None:
+        """Refuse a model of which the census leaves too little."""
         if all(one.name != model.name for one in self.final.models):
             raise InvalidInput(
                 f"columns and times of the model {model.name!r} must be left after merging, got too few: they vary in"
                 " too few people, or a column that may not be merged was"
             )
+
+    def ask(self, statistic: str, model: StudyModel, point: Floats = NOTHING) -> Ask:
+        """An ask for a model; refused where the study's points are used up, or nothing of the model is left."""
+        self.check_left(model)
         if objection := self.refused.get(model.name):
             raise InvalidInput(objection)
         if statistic in self.study.at_points:
@@ -204,6 +209,8 @@ def analyse(totals: Totals, model: StudyModel) -> Generator[Ask, Any, Finding]:
     See ``codedfl.analyses.study_analysis.conduct``, which makes one after the other.
     """
     try:
+        if not isinstance(model, TimedModel):  # says itself what became of its times
+            totals.check_left(model)
         return (yield from ANALYSES[model.kind](totals, model))
     except InvalidInput as error:
         return NotFound(model.name, model.kind, str(error))

@@ -52,6 +52,9 @@ def show_ledger(
                 "pod": sorted(one.pod),
                 "rows": one.rows,
                 "held_out": one.held_out,
+                "accepted": [
+                    {"finding": kind, "words": words, "who": who, "why": why} for kind, words, who, why in one.accepted
+                ],
                 "contributions": [
                     {"statistic": c.statistic, "argument": c.argument.hex(), "when": c.when} for c in given
                 ],
@@ -65,6 +68,15 @@ def show_ledger(
         screen.sentence(
             "A contribution is recorded before anything leaves: also of a run that ended without a sum, or whose sum"
             " left this device's disclosure group out."
+        )
+    for one in ledger.approvals:
+        for kind, words, who, why in one.accepted:
+            text = f"{one.name}, edition {one.edition}: {who} accepted ({kind}) that {words}: {why}"
+            screen.sentence(printable(text))
+    for other in ledger.accepted:
+        found = ledger.approval(other.digest)
+        screen.sentence(
+            printable(f"{found.name if found else ''}: {other.who} accepted sums over other groups: {other.why}")
         )
     costs = [one.rho for one in ledger.approvals]
     total = None if None in costs else sum(cost for cost in costs if cost is not None)

@@ -145,13 +145,16 @@ class StudyCells:
         return tuple((name, one) for name, one in columns if name in self._told)
 
     @cached_property
-    def _marks(self) -> dict[str, tuple[float, ...]]:
-        """Numbers at which derived columns divide the values of a column, if anything is summed of them."""
-        found: dict[str, set[float]] = {}
+    def _marks(self) -> dict[str, tuple[tuple[float, bool], ...]]:
+        """Numbers at which derived columns divide the values of a column, if anything is summed of them.
+
+        Of each whether itself is above: the people of exactly 70 years are on one side or on the other.
+        """
+        found: dict[str, set[tuple[float, bool]]] = {}
         for one in self.study.columns:
             for factor in factors_of(one) if one.column.name in self._told else ():
                 if marks := factor.divides:
-                    found.setdefault(factor.column, set()).update(marks)
+                    found.setdefault(factor.column, set()).update((mark, mark in factor.begins) for mark in marks)
         return {name: tuple(sorted(marks)) for name, marks in found.items()}
 
     @property
@@ -200,9 +203,9 @@ class StudyCells:
             return self._of_column(family, self.study.columns[place], rows.codes[:, place])
         if family.kind == "interval":
             place = self.study.table_columns.names.index(family.of)
-            codes, marks = rows.codes[:, place], np.array(self._marks[family.of])
-            values = self.study.columns[place].grid.values(codes)
-            return np.where(codes == GAP, NOWHERE, np.searchsorted(marks, values, side="right"))
+            codes, values = rows.codes[:, place], self.study.columns[place].grid.values(rows.codes[:, place])
+            above = [values >= mark if itself else values > mark for mark, itself in self._marks[family.of]]
+            return np.where(codes == GAP, NOWHERE, np.sum(above, axis=0))
         model = next(one for one in self.study.models if one.name == family.of)
         if family.kind == "table":
             return cell_places(self.study, model, rows.codes)

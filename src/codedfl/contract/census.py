@@ -53,7 +53,7 @@ class GroupCount:
 
     @classmethod
     def of(cls, numbers: Sequence[int], cells: int, owners: int) -> GroupCount:
-        """Of the numbers of a total; refused where they are none of so many owners."""
+        """Of the numbers of a total; refused where they cannot be those of its owners."""
         found = np.array(numbers, dtype=np.int64)
         bits, sizes = found[: 3 * cells].reshape(3, -1), found[3 * cells :]
         # Invariant: whatever an owner invents, its group cannot say more than its owners could.
@@ -73,7 +73,7 @@ class GroupCount:
         return np.asarray(self.bits[2])
 
     def people(self, k: int) -> Integers:
-        """At least so many, if nobody in the group invents."""
+        """A lower bound, if nobody in the group invents."""
         return np.asarray(np.diff(bit_marks(k), prepend=0) @ self.bits)
 
 
@@ -135,7 +135,7 @@ class Round:
         return len(self.parts) > self.colluders
 
     def bound(self) -> Integers:
-        """Honest people of each cell: at least so many, whatever z owners invent."""
+        """A lower bound of the honest people of each cell, whatever z owners invent."""
         k = self.study.smallest_cell
         counts = np.stack([one.people(k) for one in self.parts])
         if self.believed:
@@ -155,7 +155,7 @@ class Round:
         return passing
 
     def rows(self, held_out: bool = False) -> int:
-        """At least so many rows: of honest owners, or where there are too few parts to tell, of all."""
+        """A lower bound of the rows: of honest owners, or where there are too few parts to tell, of all."""
         marks, place = np.array(size_marks(self.study)), int(held_out)
         counts = []
         for one in self.parts:
@@ -256,7 +256,7 @@ def _merging(study: Study, merged: Merged, last: Round) -> Merged:
     passing, owners = last.passes(), last.owners()
     cells = StudyCells(last.study)
     columns = {one.column.name: place for place, one in enumerate(study.columns)}
-    times: set[int] = set()
+    times: list[tuple[NDArray[np.bool_], Integers]] = []
     people = sum(one.people(study.smallest_cell) for one in last.parts)
     for (family, passes), (_, having), (_, counts) in zip(
         cells.split(passing), cells.split(owners), cells.split(np.asarray(people)), strict=True
@@ -272,10 +272,10 @@ def _merging(study: Study, merged: Merged, last: Round) -> Merged:
         elif family.kind in ("missing", "number"):
             found[columns[family.of]] = _number(last.study, family, found[columns[family.of]], passes)
         elif family.kind in ("time", "begin"):
-            times |= _times(study, last.study, passes, having)
+            times.append((passes, having))
     if last.study.holds_out_gram and last.rows(held_out=True) < study.least_pod_rows and not found[-1]:
         found[held_out_place(study)] = [1]
-    found[times_place(study)] = sorted({*found[times_place(study)], *times})
+    found[times_place(study)] = sorted({*found[times_place(study)], *_times(study, last.study, times)})
     for place, one in enumerate(study.columns):  # a product with a level that is gone goes, too
         if _made_of_merged(study, one, found):
             found[place] = [1]
@@ -313,15 +313,18 @@ def _number(merged: Study, family: Family, gone: list[int], passes: NDArray[np.b
     return [1]
 
 
-def _times(study: Study, merged: Study, passes: NDArray[np.bool_], having: Integers) -> set[int]:
+def _times(study: Study, merged: Study, counted: Sequence[tuple[NDArray[np.bool_], Integers]]) -> set[int]:
     """Places in the grid of times that end an interval with few: it is joined with the next in which anybody is.
 
-    The last is joined with the one before it.
+    The last is joined with the one before it. counted: of each model which cells pass, and how many owners they have;
+    all models have one grid, so intervals are joined for all together, one pair at a time.
     """
+    if not counted:
+        return set()
     grid, kept = study.time_grid, merged.time_grid
     width = len(kept) + 1
-    failing = np.asarray(~passes.reshape(-1, width).all(axis=0))
-    somebody = np.asarray((having.reshape(-1, width) > 0).any(axis=0))
+    failing = np.asarray(~np.vstack([passes.reshape(-1, width) for passes, _ in counted]).all(axis=0))
+    somebody = np.asarray(np.vstack([having.reshape(-1, width) > 0 for _, having in counted]).any(axis=0))
     gone: set[int] = set()
     place = 0
     while place < width:

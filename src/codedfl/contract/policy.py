@@ -52,8 +52,23 @@ class Policy:
         Owners that a study's noise may count on: with more, each adds less.
     most_points : int
         Over all studies of some of the same rows: points that servers choose, before it is a finding.
-    on_rows, on_columns, on_marks, on_groups, on_former, on_points, on_features, on_combinations : str
-        What becomes of a finding of each kind (``judgement.KINDS``): "refuse", "ask" the operator, or "allow".
+    on_rows : str
+        What becomes of a finding that few rows are in one study and not in another: "refuse", "ask" the operator, or
+        "allow".
+    on_columns : str
+        Likewise, that two columns differ in few rows.
+    on_marks : str
+        Likewise, that few rows lie between the knots, cuts or times of two studies.
+    on_groups : str
+        Likewise, that the disclosure group is another than before.
+    on_former : str
+        Likewise, that few rows were recoded by 0.3.
+    on_points : str
+        Likewise, that servers choose more points over the same rows than ``most_points``.
+    on_features : str
+        Likewise, that the server learns more directions than the study has rows for.
+    on_combinations : str
+        Likewise, that few rows have a combination of columns that a model iterates over.
 
     >>> Policy(most_epochs=10).most_epochs
     10

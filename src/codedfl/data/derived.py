@@ -115,6 +115,15 @@ class Factor:
         """
         return tuple(sorted({*(one * self.per + self.minus for one in self.knots), *self._ends.values()}))
 
+    @property
+    def begins(self) -> tuple[float, ...]:
+        """Those of ``divides`` that are themselves on the upper side: of at least so much, and of below.
+
+        >>> Factor("age", above=50.0, upto=70.0).begins, Factor("age", least=50.0, below=70.0).begins
+        ((), (50.0, 70.0))
+        """
+        return tuple(sorted(end for name, end in self._ends.items() if name in ("least", "below")))
+
     def _ordered(self) -> bool:
         finite = all(abs(one) < _MOST for one in self.knots)
         of_one = 2 <= len(self.knots) <= MOST_DEGREE + 2
