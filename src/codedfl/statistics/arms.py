@@ -38,7 +38,8 @@ class Arms(Histogram):
     tells: ClassVar[frozenset[str] | None] = frozenset({"columns"})
     shows: ClassVar[str] = (
         "As histogram, within each level of one category; so it shows what that column has in common with each other"
-        " one, not with two."
+        " one, not with two. The census counts the levels, not their combinations: the server sees that few have one,"
+        " and an honest one tells none of such a column by arm."
     )
 
     @classmethod
