@@ -7,7 +7,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: run test check coverage contract statistics referee bench reproduce federation federation-restart fleet survival faults liars fuzz audit lock \
-	docs browser dist installs hospitals hospital-trial benchmarks ugly-sites house nightly clean
+	docs outputs browser dist quick-starts installs hospitals hospital-trial benchmarks ugly-sites house nightly clean
 
 $(VENV)/.installed: pyproject.toml lab/pyproject.toml constraints.txt src/codedfl/version.py
 	$(PYTHON) -m venv $(VENV)
@@ -60,8 +60,10 @@ bench: $(VENV)/.installed
 # Most of it is linear algebra in one process: let BLAS have every core.
 reproduce: $(VENV)/.installed
 	env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS $(BIN)/codedfl lab reproduce all --out results
+	$(BIN)/python -m experiments.reproduce_figures results
 	env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS $(BIN)/codedfl lab reproduce beyond --out results
 	$(BIN)/python -m experiments.race_tables results/beyond
+	env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS $(BIN)/codedfl lab reproduce fleets --out results
 	env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS $(BIN)/codedfl lab reproduce noise --out results
 
 # SuperLink and SuperNodes on this machine, with TLS; one is slow, one is killed.
@@ -138,6 +140,11 @@ $(VENV)/.docs-installed: $(VENV)/.installed
 docs: $(VENV)/.docs-installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
+# What pages show of commands, and the pictures of result pages: made again, written where they differ.
+outputs: $(VENV)/.docs-installed
+	$(BIN)/python -m experiments.docs_outputs
+	$(BIN)/python -m experiments.docs_pictures
+
 # Every code block of the site, and every page in a real browser (chromium and chromium-driver of the system's packages).
 browser: docs
 	$(BIN)/python -m pytest -m nightly tests/docs tests/report
@@ -147,11 +154,16 @@ dist: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dist]'
 	$(BIN)/python -m experiments.dist
 
+# README's code and the site's first pages, typed where only the two wheels are installed.
+quick-starts: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dist]'
+	$(BIN)/python -m experiments.quick_starts
+
 # pip install without constraints into empty environments: the newest and the oldest versions that are allowed.
 installs: $(VENV)/.installed
 	$(BIN)/python -m experiments.installs
 
-nightly: test coverage browser dist installs hospitals ugly-sites federation-restart fleet survival faults liars fuzz audit bench reproduce
+nightly: test coverage browser dist quick-starts installs hospitals ugly-sites federation-restart fleet survival faults liars fuzz audit bench reproduce
 	$(BIN)/python -m pytest -n 2 -m nightly tests/run tests/study tests/spec
 
 clean:

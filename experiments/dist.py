@@ -3,11 +3,12 @@
 ``make dist`` runs it. All land in dist/. The first wheel is installed alone into an empty environment, where neither
 matplotlib, scikit-learn nor scipy comes along, and runs a study there: drafted, checked, rehearsed, its model used.
 Then the second is installed beside it, and compares and trains. What is checked besides: the version is the one of
-src/codedfl/version.py, and the fleet and the pages are in the wheels.
+src/codedfl/version.py, and the fleet, the pages and a bill of materials are in the wheels.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 import venv
@@ -30,7 +31,7 @@ def main() -> int:
     dist = ROOT / "dist"
     for old in (*dist.glob("codedfl*.whl"), *dist.glob("codedfl*.tar.gz")):
         old.unlink()
-    wheels = {name: _built(name, source, dist) for name, source in SOURCES.items()}
+    wheels = {name: built(name, source, dist) for name, source in SOURCES.items()}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         venv.create(folder / "empty", with_pip=True)
@@ -55,15 +56,19 @@ def main() -> int:
     return 0
 
 
-def _built(name: str, source: Path, dist: Path) -> Path:
+def built(name: str, source: Path, dist: Path) -> Path:
+    """The wheel of one distribution, of the product also the source archive, looked into."""
     # The laboratory takes its version from the first, so it is built where both are: it has no archive of its own.
     wanted = ["--wheel"] if source != ROOT else ["--wheel", "--sdist"]
     run([sys.executable, "-m", "build", "--no-isolation", *wanted, "--outdir", str(dist), str(source)], ROOT)
     (wheel,) = dist.glob(f"{name}-*.whl")
     with zipfile.ZipFile(wheel) as content:
         missing = sorted(NEEDED[name] - set(content.namelist()))
+        bills = [json.loads(content.read(one)) for one in content.namelist() if one.endswith(".cdx.json")]
     if missing:
         raise SystemExit(f"the wheel of {name} must hold {', '.join(missing)}")
+    if [(one["bomFormat"], one["metadata"]["component"]["version"]) for one in bills] != [("CycloneDX", __version__)]:
+        raise SystemExit(f"the wheel of {name} must hold one bill of materials, got {len(bills)}")
     return wheel
 
 

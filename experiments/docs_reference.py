@@ -18,8 +18,6 @@ import click
 import numpy as np
 import typer
 
-import codedfl
-import codedfl_lab
 from codedfl.authoring.draft import draft_of_table, study_text
 from codedfl.cli.app import app
 from codedfl.cli.exit_codes import MEANINGS
@@ -36,6 +34,7 @@ from codedfl.privacy.budget import Budget
 from codedfl.report import event_log
 from codedfl_lab.comparing import results
 from codedfl_lab.fleet import fleet
+from experiments.docs_api import api_pages
 
 # Both dialects of the docstrings: "name: what it is", and NumPy's "name : type" with what it is below.
 _SAID = re.compile(r"^([a-z_]\w*(?:, [a-z_]\w*)*)(?:: (.*)| : .*)((?:\n {4}.*)*)", re.MULTILINE)
@@ -45,7 +44,7 @@ def pages() -> dict[str, str]:
     """Path in the site -> Markdown."""
     return {
         "reference/cli.md": command_line(),
-        "reference/api.md": public_names(),
+        **api_pages(_markdown),
         "reference/fleet-file.md": fleet_file(),
         "reference/study-file.md": study_file(),
         "reference/policy-file.md": policy_file(),
@@ -106,29 +105,6 @@ def _option_row(option: click.Option, key: str = "") -> str:
     plain = "" if shown in (None, False, (), "") or callable(shown) else f"{shown}"
     kind = f" {kind}" if kind else ""
     return f"| {names}{_cell(kind)} | {_cell(_markdown(option.help or ''))} | {_cell(plain)} |"
-
-
-def public_names() -> str:
-    """What ``import codedfl`` and ``import codedfl_lab`` offer, in the order of the data flow."""
-    lines = ["# Public names", ""]
-    for package in (codedfl, codedfl_lab):
-        lines += [f"## {package.__name__}", "", _markdown(inspect.getdoc(package) or ""), ""]
-        for name in package.__all__:
-            thing = getattr(package, name)
-            lines += [f"### {name}", ""]
-            if inspect.isclass(thing) or inspect.isfunction(thing):
-                lines += ["```py", f"{name}{_signature(thing)}", "```", ""]
-            lines += [_markdown(inspect.getdoc(thing) or ""), ""]
-    return "\n".join(lines)
-
-
-def _signature(thing: Any) -> str:
-    try:
-        signature = str(inspect.signature(thing))
-    except ValueError:
-        return "(...)"
-    # Defaults without a repr of their own would show an address of this process's memory.
-    return re.sub(r"<(\w+)[^>]* at 0x\w+>", r"\1", signature).replace("NDArray[numpy.float64]", "Floats")
 
 
 def fleet_file() -> str:
@@ -243,7 +219,7 @@ def results_json() -> str:
     ]
     kinds = (
         results.Results, results.SchemeResult, results.Summary, results.Times, results.Speedups, results.Gain,
-        results.ExposureResult, results.Claim, results.ScoreGoal, results.AtPrice, results.Price, results.Sensitivity,
+        results.ExposureResult, results.Claim, results.Racer, results.Timed, results.Preparation, results.Sensitivity,
         results.AtSize, results.TimedScheme, results.PaperValue, results.Took, results.TraceRow,
     )  # fmt: skip
     for kind in kinds:
@@ -314,8 +290,10 @@ def _cell(text: str) -> str:
 
 def main() -> None:
     """Write the pages where they are kept."""
+    docs = Path(__file__).parents[1] / "docs"
     for name, text in pages().items():
-        write_text(Path(__file__).parents[1] / "docs" / name, text)
+        (docs / name).parent.mkdir(exist_ok=True)
+        write_text(docs / name, text)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import base64
+import html
 import re
 import time
 from pathlib import Path
 from typing import Any
 
 import nbformat
+from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from nbclient import NotebookClient
@@ -24,9 +26,16 @@ DOCUMENTS = {"THREAT_MODEL.md": "threat-model.md", "DESIGN.md": "design.md", "CH
 _ELSEWHERE = {
     **DOCUMENTS,
     "docs/deploy.md": "deploy.md",
+    "docs/deploy-flower.md": "deploy-flower.md",
     "docs/extend.md": "extend.md",
     "README.md": "index.md",
 }
+# What pymdownx.arithmatex leaves of a formula.
+_FORMULA = re.compile(
+    r'<span class="arithmatex">\\\((?P<inline>.*?)\\\)</span>'
+    r'|<div class="arithmatex">\s*\\\[(?P<block>.*?)\\\]\s*</div>',
+    re.DOTALL,
+)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -40,6 +49,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for path, content in made.items():
         files.append(File.generated(config, path, content=content))
     return files
+
+
+def on_page_content(content: str, **_page: Any) -> str:
+    """Typeset mathematics, ``$...$`` and ``$$...$$``, as MathML: browsers draw it themselves, without a script."""
+    return _FORMULA.sub(_typeset, content)
+
+
+def _typeset(found: re.Match[str]) -> str:
+    inside = found["inline"] if found["inline"] is not None else found["block"]
+    return str(convert(html.unescape(inside), display="inline" if found["inline"] is not None else "block"))
 
 
 def _missing(script: Path) -> File:

@@ -16,7 +16,9 @@ FILES = [
     *sorted((ROOT / "lab").rglob("*.py")),
     *sorted((ROOT / "experiments").rglob("*.py")),
 ]
-ENTRY_POINT_GROUPS = {f"codedfl.{name}" for name in ("commands", "datasets", "schemes", "solvers", "timings")}
+ENTRY_POINT_GROUPS = {
+    f"codedfl.{name}" for name in ("commands", "datasets", "features", "latencies", "schemes", "solvers", "timings")
+}
 LOGGERS = re.compile(r'getLogger\("[^"]*"\)')
 DOTTED = re.compile(r"\bcodedfl(?:_lab)?(?:\.[a-z_]+)+(?:\.[A-Za-z_]+)?\b")
 PATH = re.compile(r"\b(?:src|lab|tests|experiments|docs|apps)/[\w/]+\.(?:py|md|toml)\b")

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from codedfl.additions import additions, load_addition
+from codedfl.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 Kind = TypeVar("Kind")
 
@@ -46,16 +52,24 @@ def load_all(package: str, path: Sequence[str]) -> None:
 class Register(MutableMapping[str, Kind]):
     """What the files of a package make known, by name. A file is found by being there, and loaded when it is needed.
 
-    A name that is not known yet is looked for in the file of that name first, and in all others after that: so a
-    process loads what it asks for and little else. Going through all names loads all files.
+    A name that is not known yet is looked for in the file of that name first, in all others after that, and among the
+    entry points of other packages last: so a process loads what it asks for and little else. Going through all names
+    loads all of them; an entry point that cannot be loaded is left out, and says why when its name is asked for.
+
+    Parameters
+    ----------
+    package : str
+        Whose files these are.
+    others : pair of str, optional
+        The group of the entry points, and what errors call one of them; without it no other package adds any.
 
     >>> statistics = Register[type]("codedfl.statistics")
     >>> "no-such-statistic" in statistics
     False
     """
 
-    def __init__(self, package: str) -> None:
-        self._package = package
+    def __init__(self, package: str, others: tuple[str, str] | None = None) -> None:
+        self._package, self._others = package, others
         self.known: dict[str, Kind] = {}
         """What was made known so far; no file is loaded for it."""
 
@@ -66,6 +80,8 @@ class Register(MutableMapping[str, Kind]):
             import_module(f"{self._package}.{file}")
         if name not in self.known:
             load_all(self._package, path)
+        if name not in self.known:
+            self._load_entry(name)
         return self.known[name]
 
     def __setitem__(self, name: str, made: Kind) -> None:
@@ -76,10 +92,27 @@ class Register(MutableMapping[str, Kind]):
 
     def __iter__(self) -> Iterator[str]:
         load_all(self._package, import_module(self._package).__path__)
+        for name in self._entries():
+            with suppress(InvalidInput):
+                self._load_entry(name)
         return iter(sorted(self.known))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+    def _entries(self) -> Mapping[str, EntryPoint]:
+        return {} if self._others is None else additions(self._others[0])
+
+    def _load_entry(self, name: str) -> None:
+        """Its module makes the name known, like one of our files."""
+        if self._others is None or name in self.known or name not in (entries := self._entries()):
+            return
+
+        def accept(found: object) -> None:
+            if name not in self.known:
+                raise InvalidInput(f"its module must make {name!r} known, got {found!r:.80} alone")
+
+        load_addition(entries[name], self._others[1], accept)
 
 
 @contextmanager

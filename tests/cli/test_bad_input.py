@@ -32,7 +32,8 @@ CASES = {
     "lab train digits --epochs 0": "epochs must be at least 1, got 0",
     "lab train digits --n-features 0": "Invalid value for '--n-features': 0 is not in the range x>=1.",
     "lab train digits --set regularisation=-1": "regularisation must be at least 0, got -1.0",
-    "lab train digits --fleet none": "fleet must be a readable TOML file or a shipped fleet (paper), got 'none'",
+    "lab train digits --fleet none": "fleet must be a readable TOML file or a shipped fleet (coming-and-going,"
+    " congested, drifting, fast-processors, heavy-tailed, paper), got 'none'",
     "lab train digits --partition device": "--device-column must name a column for --partition device, got none",
     "lab train digits --partition dirichlet --set concentration=0": "concentration must be a positive number, got 0.0",
     "lab train digits --set concentration=1": "concentration must be left out with any partition but dirichlet,"
@@ -69,9 +70,9 @@ CASES = {
     "lab train digits --scheme one-shot --solver gd": "--solver must be left out with --scheme one-shot, which needs"
     " none, got gd",
     "lab reproduce cifar": "Invalid value for 'NAME': 'cifar' is not one of 'mnist', 'fashion-mnist', 'all',"
-    " 'arithmetic', 'beyond', 'noise', 'frozen'.",
-    "lab data fetch cifar": "Invalid value for 'NAME': 'cifar' is not one of 'digits', 'digits-shifted', 'mnist',"
-    " 'fashion-mnist', 'cifar-10'.",
+    " 'arithmetic', 'beyond', 'fleets', 'noise', 'frozen'.",
+    "lab data fetch cifar": "data set must be one of digits, digits-shifted, mnist, fashion-mnist, cifar-10,"
+    " got 'cifar'",
     "lab reproduce frozen": "--encoder must name an encoder's file: codedfl lab data encoder efficientnet-lite0"
     " makes one",
     "lab reproduce mnist --encoder e.toml": "--encoder must be left out with mnist, which does not read it, got e.toml",

@@ -218,7 +218,7 @@ def test_four_sentences_on_time_and_on_who_sees_what():
         "The paper's scheme, coded-padded (α = 16), takes 158 s, 2.45 times faster; its server sees only the total.",
         "Ours, coded-keys (α = 23, CG), takes 10.0 s, 38.6 times faster (4.03 by the solver, 9.58 by the code); its"
         " server sees only the total.",
-        "The fair rival, conventional FL (full batch, CG), takes 96.0 s, 4.03 times faster; its server sees the"
+        "The strongest baseline, conventional FL (full batch, CG), takes 96.0 s, 4.03 times faster; its server sees the"
         " gradient of each device.",
     ]
     assert leading_four([conventional, safer], 0.9, "authors", "paper")[1].sentence.endswith(

@@ -34,7 +34,12 @@ def test_it_runs_both_protocols_and_fits_a_screen(tmp_path: Any, run: Run):
     said = " ".join(result.stdout.split())
     assert said.count("all 3000 numbers of the model are the centralised fit's, bit for bit") == 2
     assert "an epoch ends with the first 7 of 10 answers" in said
-    for who in ("Conventional FL takes", "The paper's scheme, coded-padded", "Ours, role-keys", "The fair rival"):
+    for who in (
+        "Conventional FL takes",
+        "The paper's scheme, coded-padded",
+        "Ours, role-keys",
+        "The strongest baseline",
+    ):
         assert who in said
     assert said.endswith("has all of the comparison.")
     found = json.loads((tmp_path / "out.json").read_text())

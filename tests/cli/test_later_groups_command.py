@@ -46,7 +46,7 @@ def test_a_group_is_added_and_leaves(run: Run, folders: None):
         done = run("study", "rehearse", "study.toml", "--tables", tables, "--out", out, *more)
         assert done.exit_code == 0, done.stderr
     said = " ".join((done.stdout + done.stderr).split())
-    assert "added to a kept total of 3 devices, which were not asked" in said
+    assert "added to a kept sum of 3 devices, which were not asked" in said
     added, whole = thetas("r3", "r2")
     assert added == whole
     result = json.loads(Path("r3/result.json").read_text())

@@ -63,7 +63,7 @@ def test_one_meaning_per_option():
         for one in options_of(command):
             kinds[one.opts[0]].add(one.metavar)
     assert {name: kinds[name] for name in KINDS} == KINDS
-    assert not {"--key", "--step", "--check", "--server", "--targets"} & set(kinds)
+    assert not {"--device", "--key", "--step", "--check", "--server", "--targets"} & set(kinds)
 
 
 def exists(words: list[str]) -> bool:
@@ -144,7 +144,7 @@ def test_settings_that_are_wrong(run: Run, given: str):
 
 COMPLETED = {
     "codedfl s": {"study", "site", "server"},
-    "codedfl site ": {"enrol", "encode", "accept", "approve", "withdraw", "check", "join", "ledger"},
+    "codedfl site ": {"enrol", "encode", "approve", "accept", "sign-roster", "withdraw", "check", "join", "ledger"},
     "codedfl lab t": {"train"},
     "codedfl study check --j": {"--json"},
 }

@@ -119,7 +119,7 @@ def test_a_rival_is_named_by_its_own_solver(run: Run):
 
 def test_compare_and_plan_time_the_sharing_phase_alike(run: Run):
     helps = [" ".join(run("lab", command, "--set", "help").stdout.split()) for command in ("compare", "plan")]
-    assert all("relayed" in text and "[default: authors]" in text for text in helps)
+    assert all("relayed" in text and "[default: authors; per-message where" in text for text in helps)
 
 
 def test_what_makes_train_follow_a_plan():

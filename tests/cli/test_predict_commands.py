@@ -106,7 +106,8 @@ def test_a_row_with_a_gap_has_no_prediction_and_the_others_do(run: Run):
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [*whole[:2], '""', whole[3], '""', *whole[5:]]
     assert result.stderr == (
-        "warning: without a prediction, for a gap or a name that the model does not know: 2 of 120 rows; their cells"
+        "warning: without a prediction, for a missing value or a name that the model does not know: 2 of 120 rows;"
+        " their cells"
         " are empty\n"
     )
     Path("none.csv").write_text(f"{head}\n{lines[1]}\n")

@@ -52,8 +52,8 @@ def test_who_is_left_out_with_a_pod_is_named_and_not_counted(run: Run, clinics: 
     table.write_text(table.read_text().replace(";f;", ";x;"))
     result = run("study", "rehearse", "study.toml", "--tables", clinics, "--out", "out", "--json", "told.json")
     lines = [" ".join(line.split()) for line in (result.stdout + result.stderr).splitlines()]
-    assert "left out with their pod, because of clinic-1: clinic-0, clinic-2" in lines
-    assert "devices 3 of 6 in 1 pod, without clinic-0, clinic-1, clinic-2" in lines
+    assert "left out with their disclosure group, because of clinic-1: clinic-0, clinic-2" in lines
+    assert "devices 3 of 6 in 1 disclosure group, without clinic-0, clinic-1, clinic-2" in lines
     told, kept = (json.loads(Path(name).read_text()) for name in ("told.json", "out/result.json"))
     assert told["devices"] == 3 and told["regularisation"] == kept["regularisation"]
     assert f"regularisation {kept['regularisation']:.4g}, by generalised cross-validation" in lines

@@ -52,6 +52,35 @@ def test_a_page_of_the_site(browser: Browser, url: str, page: str, dark: bool, w
     assert browser.faults() == []
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_nothing_is_cut_off_on_a_phone(browser: Browser, url: str, page: str):
+    """Pictures and text fit; tables and code that are wider scroll by themselves."""
+    browser.open(f"{url}/{page}.html", NARROW)
+    browser.wait_for("return document.readyState === 'complete'")
+    assert browser.run("return document.documentElement.scrollWidth <= window.innerWidth")
+    wide = "return [...document.querySelectorAll('img, math, p, li, dd')].filter((one) => one.offsetParent"
+    wide += (
+        " && !one.closest('table, pre, .md-nav, .md-header') && one.getBoundingClientRect().right > window.innerWidth)"
+    )
+    assert browser.run(f"{wide}.map((one) => one.outerHTML.slice(0, 80))") == []
+
+
+def test_drawings_for_phones_are_shown_on_phones(browser: Browser, url: str):
+    shown = "return getComputedStyle(document.querySelector('img[src$=\"/idea.svg\"]')).content"
+    browser.open(f"{url}/index.html", NARROW)
+    assert "idea-narrow.svg" in browser.run(shown)
+    browser.open(f"{url}/index.html", WIDE)
+    assert "narrow" not in browser.run(shown)
+
+
+def test_formulas_are_typeset(browser: Browser, url: str):
+    """As MathML, which the browser lays out itself: a sum's bounds stand above and below it."""
+    browser.open(f"{url}/how-it-works.html", WIDE)
+    heights = browser.run("return [...document.querySelectorAll('math[display=block]')].map((one) => one.clientHeight)")
+    assert len(heights) >= 4 and max(heights) > 1.5 * min(heights)
+    assert browser.run("return document.body.innerText.includes('\\\\top')") is False
+
+
 def test_the_site_asks_for_nothing_from_elsewhere(browser: Browser, url: str):
     for page in PAGES:
         browser.open(f"{url}/{page}.html")

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from pages_of_blocks import ROOT, Block, blocks, commands
-from reader import a_reader
+from experiments.docs_blocks import ROOT, Block, a_reader, blocks, commands, page_text, shortened, with_outputs
 
 from codedfl.contract.kit import load_kit
 from codedfl.contract.policy import Policy
@@ -29,7 +28,7 @@ _LOOP = re.compile(r"^for \w+ in ([^;]*); do\n(.*?)^done", re.MULTILINE | re.DOT
 
 
 def typed() -> list[Block]:
-    return [one for one in blocks(PAGE) if one.language == "sh" and one.is_run]
+    return [one for one in blocks(page_text(PAGE)) if one.language == "sh" and one.is_run]
 
 
 def unrolled(text: str) -> Iterator[str]:
@@ -69,8 +68,9 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
             script = f'#!/bin/sh\nprintf "%s\\t%s\\n" "$PWD" "$*" >> {log}\nexec {runs[name]} "$@"\n'
             (top / "tools" / name).write_text(script)
             (top / "tools" / name).chmod(0o755)
-        for block in blocks(PAGE):
-            reader.type(block)
+        for block, below in with_outputs(page_text(PAGE)):
+            said = shortened(reader.type(block))
+            assert below is None or below.comparable(said) == below.comparable(below.text)
         found = {
             name: [line.split("\t") for line in log.read_text(encoding="utf-8").splitlines()]
             for name, log in logs.items()

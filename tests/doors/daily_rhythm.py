@@ -1,10 +1,11 @@
-"""A latency model from outside: links that crawl in the evening, computing as the fleet has it."""
+"""A latency model from outside: links that crawl in the evening, computing as usual."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from codedfl_lab import FleetLatency
+from codedfl_lab import LatencyModel
 
 DAY = 86_400.0
 
@@ -13,9 +14,10 @@ DAY = 86_400.0
 class DailyRhythm:
     """Around 20:00 a transfer takes up to ``crowd`` times as long; a run begins at ``begins`` o'clock."""
 
-    usual: FleetLatency
+    usual: LatencyModel
     crowd: float = 4.0
     begins: float = 20.0
+    name: ClassVar[str] = "daily-rhythm"
 
     def compute_times(self, macs, draws, rng, now=0.0):
         return self.usual.compute_times(macs, draws, rng, now)

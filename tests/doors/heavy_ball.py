@@ -29,7 +29,7 @@ class HeavyBall:
 
 
 def made(settings: SolverSettings) -> HeavyBall:
-    return HeavyBall(settings.epochs, settings.regularisation)
+    return HeavyBall(settings.epochs, settings.regularisation, **settings.parameters)
 
 
-KIND = SolverKind("heavy-ball", "heavy ball", made, default_epochs=100)
+KIND = SolverKind("heavy-ball", "heavy ball", made, default_epochs=100, parameters={"step": 1.0, "memory": 0.8})

@@ -1,6 +1,7 @@
-"""A scheme, a solver and a latency model from outside go wherever ours go; docs/extend.md shows the three files.
+"""A scheme, a solver and a latency model from outside go wherever ours go; docs/extend.md shows the files.
 
-So does a study with a feature map, a kind of model, a statistic, an analysis and an engine, each one file (``new``).
+So do a data set, and a study with a feature map, a kind of model, a statistic, an analysis and an engine, each one
+file (``new``).
 """
 
 from __future__ import annotations
@@ -8,15 +9,19 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import os
 import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import heavy_ball
 import numpy as np
 import pytest
+import rings
 from daily_rhythm import DailyRhythm
 from heavy_ball import HeavyBall
 from new_study import TRAINED
@@ -27,18 +32,33 @@ from typer.testing import CliRunner
 import codedfl
 import codedfl_lab
 from codedfl import CodedRidge
+from codedfl.additions import SCHEMES as GROUP
+from codedfl.additions import Registry
 from codedfl.cli.app import app
 from codedfl.contract.toml_file import parse_study
 from codedfl.data import features
-from codedfl.data.features import FEATURE_MAPS
+from codedfl.data.features import FEATURE_MAPS, feature_map_from_dict
+from codedfl.data.features.feature_map import PlainMap
 from codedfl.errors import InvalidInput
-from codedfl.solve import registry as solvers
 from codedfl.solve.descent import GradientDescent, StepSchedule
-from codedfl_lab import CodedKeys, Conditions, Conventional, Entry, Fleet, FleetLatency, Limits, Search, Settings
+from codedfl.solve.registry import SOLVER_KINDS, solver_kind
+from codedfl_lab import (
+    CodedKeys,
+    Conditions,
+    Conventional,
+    Entry,
+    Fleet,
+    FleetLatency,
+    Limits,
+    RoleKeys,
+    Scheme,
+    Search,
+    Settings,
+)
 from codedfl_lab.comparing.simulator import simulate
 from codedfl_lab.report.privacy_table import privacy_table
 from codedfl_lab.schemes import registry
-from codedfl_lab.schemes.registry import SCHEMES, SchemeRegistry, scheme_type
+from codedfl_lab.schemes.registry import SCHEMES, check_scheme, make_scheme, scheme_type
 from small_problems import digits, totals
 from trainings import Small
 from wording import exactly
@@ -46,17 +66,19 @@ from wording import exactly
 FLEET = Fleet.load("paper").scaled_to(10)
 HERE = Path(__file__).parent
 OURS = Path(codedfl.__file__).parent
+POWERS = HERE / "new" / "features" / "powers.py"
+FILES = [*(HERE / name for name in ("pairs.py", "heavy_ball.py", "daily_rhythm.py", "rings.py")), POWERS]
 
 
 @pytest.fixture
 def pairs_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SCHEMES, "_known", dict(SCHEMES._known))
+    monkeypatch.setattr(SCHEMES, "_known", dict(SCHEMES))
     codedfl_lab.register_scheme(Pairs)
 
 
 @pytest.fixture
 def heavy_ball_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solvers, "_kinds", dict(solvers._kinds))
+    monkeypatch.setattr(SOLVER_KINDS, "_known", dict(SOLVER_KINDS))
     codedfl.register_solver(heavy_ball.KIND)
 
 
@@ -113,10 +135,10 @@ def test_it_trains_the_centralised_model():
 # -- entry points
 
 
-def plugged_in(monkeypatch: pytest.MonkeyPatch, *entries: EntryPoint) -> SchemeRegistry:
-    fresh = SchemeRegistry(*SCHEMES.values())
+def plugged_in(monkeypatch: pytest.MonkeyPatch, *entries: EntryPoint) -> Registry[type[Scheme]]:
+    fresh: Registry[type[Scheme]] = Registry(GROUP, "scheme", check_scheme, *SCHEMES.values())
     monkeypatch.setattr(registry, "SCHEMES", fresh)
-    monkeypatch.setattr(registry, "additions", lambda _group: {entry.name: entry for entry in entries})
+    monkeypatch.setattr("codedfl.additions.additions", lambda _group: {entry.name: entry for entry in entries})
     return fresh
 
 
@@ -238,11 +260,135 @@ def test_the_keys_of_a_new_map_are_checked_like_ours(monkeypatch: pytest.MonkeyP
         parse_study(TRAINED.replace("degree = {}", "degre = 3"), "s")
 
 
-# -- the three files
+# -- a feature map of another package
 
 
-@pytest.mark.parametrize("name", ["pairs.py", "heavy_ball.py", "daily_rhythm.py"])
-def test_the_files_are_short_and_shown_in_the_docs(name: str):
-    text = (HERE / name).read_text(encoding="utf-8")
+def offered(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    """An entry point ``powers`` of feature maps, as if a package with it were installed."""
+    entry = EntryPoint("powers", value, "codedfl.features")
+    monkeypatch.setattr(FEATURE_MAPS, "known", dict(FEATURE_MAPS.known))
+    monkeypatch.setattr("codedfl.on_demand.additions", lambda group: {"powers": entry} if group == entry.group else {})
+
+
+@pytest.fixture
+def powers_offered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.syspath_prepend(POWERS.parent)
+    offered(monkeypatch, "powers:Powers")
+    yield
+    sys.modules.pop("powers", None)
+
+
+@pytest.mark.usefixtures("powers_offered")
+def test_another_package_adds_a_feature_map_by_its_entry_point():
+    assert "rbf" in FEATURE_MAPS and "powers" not in sys.modules, "looked for only when needed"
+    X, _ = table()
+    y = X[:, 0] ** 2 - X[:, 1]
+    assert CodedRidge(features="powers", regularisation=1e-9).fit(X, y).score(X, y) > 0.999
+    made = codedfl.make_problem(rings.RINGS.load(None, None, False), n_devices=4, features="powers")
+    assert made.feature_map == sys.modules["powers"].Powers(2, 2, 1.0)
+    assert parse_study(TRAINED.format(5), "s").feature_count == 6
+
+
+@pytest.mark.usefixtures("powers_offered")
+def test_a_saved_one_is_made_again():
+    saved = {"kind": "powers", "input_dim": 2, "degree": 3, "bound": 1.0}
+    made = feature_map_from_dict(saved)
+    assert made.n_features == 7 and made.to_dict() == saved
+    with pytest.raises(InvalidInput, match=exactly("saved powers must be complete, got KeyError('degree')")):
+        feature_map_from_dict({key: value for key, value in saved.items() if key != "degree"})
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("nowhere:Powers", "ModuleNotFoundError: No module named 'nowhere'"),
+        ("json:dumps", "InvalidInput: its module must make 'powers' known, got <function dumps"),
+    ],
+)
+def test_a_broken_one_says_why_when_its_name_is_asked_for(monkeypatch: pytest.MonkeyPatch, value: str, why: str):
+    offered(monkeypatch, value)
+    assert "rbf" in list(FEATURE_MAPS) and "powers" not in list(FEATURE_MAPS)
+    told = re.escape(f"the feature map powers ({value}) could not be loaded: {why}")
+    with pytest.raises(InvalidInput, match=f"^s: {told}"):
+        parse_study(TRAINED.format(3), "s")
+    with pytest.raises(InvalidInput, match=f"^{told}"):
+        codedfl.make_problem(rings.RINGS.load(None, None, False), n_devices=4, features="powers")
+
+
+def test_a_field_that_is_no_plain_number_is_refused():
+    odd = dataclasses.make_dataclass("Odd", [("more", list)], bases=(PlainMap,), frozen=True)
+    with pytest.raises(InvalidInput, match=r"^a field of a PlainMap must be int, float, bool or str, got more: "):
+        odd._plain_fields()
+
+
+# -- a solver's own parameters, and a scheme's
+
+
+@pytest.mark.usefixtures("heavy_ball_known")
+def test_parameters_stand_behind_a_name():
+    assert solver_kind("heavy-ball:memory=0.5").make is heavy_ball.made
+    made = codedfl.make_solver("heavy-ball:memory=0.5", regularisation=1e-4)
+    assert (made.memory, made.step) == (0.5, 1.0)
+    assert "heavy ball, memory = 0.5" in solver_kind("heavy-ball:memory=0.5").words
+    for wrong, message in (
+        ("heavy-ball:mass=1", "parameter of heavy-ball must be one of step, memory, got 'mass'"),
+        ("heavy-ball:memory=x", "memory of heavy-ball must be a number, got 'x'"),
+        ("cg:memory=1", "parameter of cg must be one of none, got 'memory'"),
+    ):
+        with pytest.raises(InvalidInput, match=f"^{message}$"):
+            solver_kind(wrong)
+
+
+@pytest.mark.usefixtures("pairs_known")
+def test_a_scheme_takes_its_parameters_from_its_name():
+    assert make_scheme("pairs:groups=3", 6) == Pairs(2, 3)
+    assert make_scheme("role-keys:colluders=2,narrow=true", 10) == RoleKeys(2, narrow=True)
+    with pytest.raises(InvalidInput, match=r"^narrow must be of type bool, got 'yes'$"):
+        make_scheme("role-keys:narrow=yes", 10)
+
+
+# -- a package with all of them
+
+
+def installed(folder: Path) -> dict[str, str]:
+    """An environment in which the page's package is installed: its modules and its entry points, without pip."""
+    page = (HERE.parents[1] / "docs" / "extend.md").read_text(encoding="utf-8")
+    project = tomllib.loads(re.search(r'```toml title="pyproject.toml"\n(.*?)```', page, re.DOTALL)[1])["project"]
+    about = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    groups: list[str] = []
+    for group, names in project["entry-points"].items():
+        groups += [f"[{group}]", *(f"{name} = {value}" for name, value in names.items())]
+    (about / "entry_points.txt").write_text("\n".join(groups) + "\n")
+    for file in FILES:
+        (folder / file.name).write_text(file.read_text(encoding="utf-8"))
+    root = HERE.parents[1]
+    paths = os.pathsep.join(map(str, (folder, root / "src", root / "lab" / "src")))
+    return {**os.environ, "PYTHONPATH": paths, "COLUMNS": "100"}
+
+
+def test_the_commands_of_the_page_run_where_its_package_is_installed(tmp_path: Path):
+    environment = installed(tmp_path)
+    page = (HERE.parents[1] / "docs" / "extend.md").read_text(encoding="utf-8")
+    lines = re.search(r'```sh title="installs a package"\npip install .\n(.*?)```', page, re.DOTALL)[1].splitlines()
+    assert len(lines) == 4
+    said = ""
+    for line in lines:
+        program = [sys.executable, "-m", "codedfl", *line.split()[1:]]
+        done = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        said += done.stdout
+    said += (tmp_path / "race" / "results.json").read_text(encoding="utf-8")
+    for wanted in ("pairs, α = 2, 5 groups", "heavy-ball:memory=0.9", "rings: 1600 rows", "5 features"):
+        assert wanted in said
+
+
+# -- the files that the page shows
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_the_files_are_short_and_shown_in_the_docs(file: Path):
+    text = file.read_text(encoding="utf-8")
     assert len(text.splitlines()) < 40
     assert text in (HERE.parents[1] / "docs" / "extend.md").read_text(encoding="utf-8")

@@ -166,13 +166,14 @@ def test_save_and_load(tmp_path: Path):
         (
             "[server]",
             "[costs]\npads = 1\n[server]",
-            "costs.pads is not a known key (pad_macs_per_number, seal_macs_per_number), got 1",
+            "costs.pads is not a known key (pad_macs_per_number, seal_macs_per_number, hash_macs_per_number,"
+            " verification_macs, signature_macs, exchange_macs), got 1",
         ),
         ("[server]", "name = 7\n[server]", "name must be a non-empty string, got 7"),
         (
             "[server]",
             "devices = 3\n[server]",
-            "devices is not a known key (name, server, costs, defaults, device), got 3",
+            "devices is not a known key (name, server, costs, defaults, device, latency_models, like), got 3",
         ),
         ("[server]\nmac_rate = 1e12", "server = 3", "server must be a table, got 3"),
         (
@@ -211,7 +212,8 @@ def test_text_that_is_not_toml():
 
 def test_a_fleet_that_does_not_exist(tmp_path: Path):
     path = str(tmp_path / "none.toml")
-    message = f"fleet must be a readable TOML file or a shipped fleet (paper), got {path!r}"
+    shipped = "coming-and-going, congested, drifting, fast-processors, heavy-tailed, paper"
+    message = f"fleet must be a readable TOML file or a shipped fleet ({shipped}), got {path!r}"
     with pytest.raises(InvalidInput, match=exactly(message)):
         Fleet.load(path)
 

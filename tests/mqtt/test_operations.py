@@ -1,6 +1,6 @@
 """What happens to machines in a year: certificates that expire, are renewed or revoked, clocks, disks; on both brokers.
 
-What is tried here is said in docs/deploy.md, section 9.
+What is tried here is said in docs/deploy-broker.md.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def test_rows_left_out_are_told_unless_they_are_few(tmp_path: Path):
         folder = tmp_path / str(gaps)
         folder.mkdir()
         page = write_results(folder, study, findings, OWNERS).read_text()
-        line = f"rows left out for gaps: {findings.left_out}"
+        line = f"rows left out for missing values: {findings.left_out}"
         told = json.loads((folder / "result.json").read_text())
         said.append((told["left_out"], line in page, line in (folder / "summary.txt").read_text()))
     assert said == [(0, False, False), ("few", True, True), (40, True, True)]
@@ -425,7 +425,7 @@ def test_rows_left_out_at_each_step_add_up(tmp_path: Path):
     whole, left, held_out, kept = (row.cells[1] for row in flow(result).rows)
     assert (whole, left) == ("900", "40") and int(held_out) + int(kept) == 860 and int(kept) == findings.rows
     few = [row.cells[1] for row in flow({**result, "left_out": "few"}).rows]
-    assert few[:2] == ["not told exactly", "few"], "the whole less what is left would tell the few"
+    assert few[:2] == ["not given exactly", "few"], "the whole less what is left would tell the few"
 
 
 def test_without_a_total_there_is_nothing_to_refit(found: tuple[Study, StudyFindings], tmp_path: Path):

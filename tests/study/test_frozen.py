@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -9,12 +10,15 @@ import numpy as np
 import pytest
 
 from codedfl.analyses.heads import ClassSums
+from codedfl.data.dataset import Dataset
 from codedfl.data.tables import as_raw_table
 from codedfl_lab.baselines.gradient_heads import GradientHead, softmax_gradient, trained
-from codedfl_lab.report.frozen_page import at_equal_cells, frozen_cells, verdicts, write_frozen_report
-from codedfl_lab.reproduce import frozen_data
+from codedfl_lab.report.frozen_page import at_equal_cells, frozen_cells, kernel_cells, verdicts, write_frozen_report
+from codedfl_lab.reproduce import frozen_data, frozen_rivals
 from codedfl_lab.reproduce.frozen import reproduce_frozen
+from codedfl_lab.reproduce.frozen_kernels import EDGES, LOW, PAPERS, kernel_rows
 from codedfl_lab.reproduce.frozen_results import FrozenResults, FrozenSizes, Lead
+from codedfl_lab.reproduce.frozen_rivals import Standardised
 from codedfl_lab.reproduce.frozen_rows import SPLITS, Embedded, held_out_rows, split_rows
 from codedfl_lab.reproduce.frozen_sums import class_sums, closed_forms, integer_sum, same_sum
 from codedfl_lab.reproduce.parts import Parts
@@ -133,6 +137,22 @@ def test_scaffold_corrects_the_drift_of_sorted_rows():
     assert away[True] < away[False]
 
 
+def test_devices_of_one_batch_step_together_as_they_do_one_by_one():
+    parts, hot, rate = [np.arange(30), np.arange(30, 80), np.arange(80, 90)], np.eye(3)[DATA.y], 0.1
+    theta, mean, variates = np.zeros((8, 3)), np.zeros((8, 3)), np.zeros((3, 8, 3))
+    for found in models(GradientHead("Scaffold", rate, control=True), parts, 4):
+        total, changed = np.zeros_like(theta), np.zeros_like(mean)
+        for place, part in enumerate(parts):
+            gradient = softmax_gradient(DATA.X[part], hot[part].astype(np.float32), theta.astype(np.float32))
+            local = theta - rate * (gradient + mean - variates[place])
+            after = variates[place] - mean + (theta - local) / rate
+            total += len(part) / 90 * local
+            changed += len(part) / 90 * (after - variates[place])
+            variates[place] = after
+        theta, mean = total, mean + changed
+        np.testing.assert_allclose(found, theta, atol=1e-5)
+
+
 def test_heads_that_are_trained_together_are_those_that_are_trained_alone():
     parts, hot = [np.arange(30), np.arange(30, 130)], np.eye(3, dtype=np.float32)[DATA.y]
     heads = [
@@ -144,6 +164,30 @@ def test_heads_that_are_trained_together_are_those_that_are_trained_alone():
     together = list(islice(trained(heads, DATA.X, hot, parts, 0), 4))
     for place, head in enumerate(heads):
         np.testing.assert_allclose([one[place] for one in together], models(head, parts, 4), atol=1e-5)
+
+
+def test_rates_are_tried_until_the_best_is_not_at_an_edge(monkeypatch: pytest.MonkeyPatch):
+    asked: list[list[float]] = []
+
+    def never(heads: list[GradientHead], *_: object) -> Iterator[list[GradientHead]]:
+        asked.append(sorted(one.rate for one in heads if one.name == "Scaffold"))
+        while True:
+            yield heads
+
+    def nearest_to_two(_X: object, _y: object, heads: list[GradientHead]) -> list[float]:
+        return [1 / (1 + abs(np.log(one.rate / 2))) for one in heads]
+
+    monkeypatch.setattr(frozen_rivals, "trained", never)
+    monkeypatch.setattr(frozen_rivals, "accuracy", nearest_to_two)
+    found = frozen_rivals.tuned(DATA, Standardised.of(DATA), "sorted", 5, TINY)
+    assert asked == [
+        [0.01, 0.1],
+        [pytest.approx(0.3)],
+        [pytest.approx(0.9)],
+        [pytest.approx(2.7)],
+        [pytest.approx(8.1)],
+    ]
+    assert [one["rate"] for one in found] == [pytest.approx(2.7)] * 3
 
 
 # -- the whole
@@ -254,6 +298,33 @@ def test_the_report_has_every_row_and_says_what_held(results: FrozenResults, tmp
     behind = sum(-one.lead > (one.half_width or 0) for one in ends)
     counted = f"{ahead} ahead, {24 - ahead - behind} level, {behind} behind"
     assert said[-1] == f"Ours against 24 gradient rows after all rounds: {counted}."
+
+
+# -- the paper's data sets
+
+
+def squares(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """A bright square in one of ten places."""
+    rng = np.random.default_rng(seed)
+    y, X = rng.integers(0, 10, size=n), rng.uniform(0, 0.1, size=(n, 28, 28))
+    for row, place in enumerate(y):
+        X[row, 5 * (place // 2) : 5 * (place // 2) + 6, 14 * (place % 2) : 14 * (place % 2) + 9] += 0.8
+    return X.reshape(n, -1).astype(np.float32), y
+
+
+def test_of_each_kind_the_fewest_features_that_reach_the_target_come_last(monkeypatch: pytest.MonkeyPatch):
+    made_up = Dataset("squares", *squares(1500, 0), *squares(300, 1), "classification", public_range=(0.0, 1.0))
+    monkeypatch.setattr(ClaimScope, "data", lambda *_: made_up)
+    asked: list[str] = []
+    widths = {PAPERS: (1, 400, 500), LOW: (1,), EDGES: (1, 120)}
+    rows = kernel_rows(ClaimScope(seeds=range(2)), 5, Parts(), lambda what, _: asked.append(what), widths)
+    here = [(row.kind, row.width, row.reaches) for row in rows[: len(rows) // 2]]
+    assert here == [(PAPERS, 1, False), (PAPERS, 400, True), (LOW, 1, False), (EDGES, 1, False), (EDGES, 120, True)]
+    assert len(asked) == len(rows) and not any("500" in one for one in asked)
+    last = rows[-1]
+    assert last.accuracy > 0.9 and len(last.accuracies) == 2 and last.up == 4 * 131 * 132 / 2
+    assert 0 < rows[-2].seconds < last.seconds < last.charged
+    assert kernel_cells(rows)[-1][:5:2] == ("squares", "120", "85 reached")
 
 
 def test_an_encoder_of_texts_takes_mails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

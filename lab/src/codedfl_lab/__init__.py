@@ -24,6 +24,7 @@ __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
     "Fleet",
     "LatencyModel",
     "FleetLatency",
+    "register_latency",
     "Conditions",
     "Conventional",
     "ConventionalFullBatch",
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from codedfl_lab.costs.times import Conditions
     from codedfl_lab.fleet.fleet import Fleet
     from codedfl_lab.fleet.latency import FleetLatency, LatencyModel
+    from codedfl_lab.fleet.latency_models import register_latency
     from codedfl_lab.planning.planner import Limits, Search, plan
     from codedfl_lab.primes.fixed_point import FixedPoint
     from codedfl_lab.primes.ring import Ring
@@ -72,6 +74,7 @@ else:  # hidden from type checkers, which would take every name for a good one
             "codedfl_lab.training.in_process": ["Simulated"],
             "codedfl_lab.fleet.fleet": ["Fleet"],
             "codedfl_lab.fleet.latency": ["LatencyModel", "FleetLatency"],
+            "codedfl_lab.fleet.latency_models": ["register_latency"],
             "codedfl_lab.costs.times": ["Conditions"],
             "codedfl_lab.baselines.conventional": ["Conventional", "ConventionalFullBatch"],
             "codedfl_lab.baselines.drop_slowest": ["DropSlowest"],

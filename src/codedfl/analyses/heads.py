@@ -16,8 +16,8 @@ from codedfl.analyses.penalised import gcv_choice
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, Integers
 
-# Penalties around the one that generalised cross-validation finds: held-out rows often want a little more.
-_AROUND = (1.0, 3.0)
+# Penalties around the one that generalised cross-validation finds: held-out rows may want much less of it.
+_AROUND = (0.1, 1.0)
 _LEAST = 1e-12  # of a variance: a column that never varies says nothing
 _SHARES = (0.003, 0.03)  # of the mean variance within classes: how far that matrix is shrunk
 

@@ -29,6 +29,7 @@ from codedfl.contract.models import TableOne
 from codedfl.contract.study import Study
 from codedfl.contract.study_columns import ClassTarget, StudyColumn
 from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.files import harmless
 from codedfl.statistics.arms import Arms
 from codedfl.statistics.histogram import Histogram
 from codedfl.statistics.statistic import Ask
@@ -96,9 +97,9 @@ class TableOneFinding:
         lines.writerow(("column", "level", "n", "missing", "mean", "sd", *(f"q{share:g}" for share in QUANTILES)))
         for one in self.columns:
             if isinstance(one, DescribedNumber):
-                lines.writerow((one.name, "", one.rows, one.missing, one.mean, one.deviation, *one.quantiles))
+                lines.writerow((harmless(one.name), "", one.rows, one.missing, one.mean, one.deviation, *one.quantiles))
             else:
-                lines.writerows((one.name, level, rows) for level, rows in one.counts)
+                lines.writerows((harmless(one.name), harmless(level), rows) for level, rows in one.counts)
         return stream.getvalue()
 
 

@@ -13,7 +13,7 @@ from codedfl.cli.options import read_json
 
 AddTo = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="Results of an earlier run, to whose total this one is added."),
+    typer.Option(metavar="FOLDER", help="Results of an earlier run, to whose sum this one is added."),
 ]
 
 

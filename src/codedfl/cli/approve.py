@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,19 +19,31 @@ from codedfl.errors import InvalidInput
 from codedfl.on_demand import loading
 from codedfl.private_files import default_state_dir
 
+if TYPE_CHECKING:
+    from codedfl.contract.judgement import Finding
+    from codedfl.contract.roster_change import RosterChange
+
 
 def approve_study(
     kit: options.KitFile,
     who: Annotated[str, typer.Option(metavar="NAME", help="Who approves it.")],
     table: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="This device's rows, which are frozen.", show_default="none, for a helper"),
+        typer.Option(
+            metavar="FILE",
+            help="This device's rows, which are frozen.",
+            show_default="none, for a key-only participant",
+        ),
     ] = None,
     state: State = None,
     policy: Annotated[Path | None, typer.Option(metavar="FILE", help="What this device allows (TOML).")] = None,
     accept: Annotated[
         list[str] | None,
         typer.Option(metavar="KIND=WHY", help="Accept findings of this kind, on record.", show_default="none"),
+    ] = None,
+    roster_change: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="A change of groups that all have signed.", show_default="none"),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show and judge only: nothing is recorded.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Record without asking at the terminal.")] = False,
@@ -56,20 +68,22 @@ def approve_study(
 
     name, loaded = checked_owner(found, states), found.study
     screen.say(f"fingerprint of the kit: {found.fingerprint}")
-    screen.sentence("The coordinator and every other site must have the same: compare it by telephone.")
-    screen.say()
+    with screen.busy("reading"):
+        rows = None if table is None else read_file(table, empty=True)
     approval = approve(
         loaded,
         found.roster,
         name,
         load_identity(states / name / DEVICE_KEY).public,
-        None if table is None else read_file(table, empty=True),
+        rows,
         DeviceFolder.of(states, name),
         Deciding(
             who,
             datetime.now(UTC).isoformat(timespec="seconds"),
             load_policy(policy) if policy else Policy(),
             accepted_kinds(accept or ()),
+            _nobody if dry_run or yes or not sys.stdin.isatty() else _why,
+            _changes(roster_change or ()),
         ),
         show=lambda sections: show_sections(screen, sections),
         words=words_of(loaded),
@@ -79,7 +93,7 @@ def approve_study(
     said = f"{approval.name} ({approval.digest.hex()[:16]}...) is approved by {approval.who} since {approval.when}"
     screen.say()
     if dry_run:
-        screen.sentence("nothing speaks against this study, and nothing was recorded: approve it without --dry-run")
+        screen.sentence(_dry(sorted({kind for kind, _, _, why in approval.accepted if not why})))
         return
     screen.sentence(f"{printable(said)}, with {approval.rows} rows, {approval.held_out} of them held out")
 
@@ -102,6 +116,36 @@ def accepted_kinds(given: Sequence[str]) -> dict[str, str]:
             raise InvalidInput(f"--accept must be KIND=WHY with a kind of {', '.join(KINDS)}, got {one!r:.80}")
         found[kind] = why.strip()
     return found
+
+
+def _dry(left: Sequence[str]) -> str:
+    """What a dry run ends with; left: kinds of findings that nobody has accepted."""
+    if left:
+        how = " ".join(f"--accept {kind}='why'" for kind in left)
+        return f"nothing was recorded: before it can be, somebody has to accept what was found ({how})"
+    return "nothing speaks against this study, and nothing was recorded: approve it without --dry-run"
+
+
+def _changes(paths: Sequence[Path]) -> tuple[RosterChange, ...]:
+    if not paths:
+        return ()
+    from codedfl.contract.roster_change import load_change  # groups hardly ever change
+
+    return tuple(map(load_change, paths))
+
+
+def _nobody(_finding: Finding) -> str:
+    return ""
+
+
+def _why(finding: Finding) -> str:
+    """At a terminal a finding is asked about, and the reason goes on record."""
+    from codedfl.contract.words import printable
+
+    said: str = typer.prompt(
+        f"\n{printable(finding.words)}\nWhy is this accepted? (nothing: it is not)", default="", show_default=False
+    )
+    return said.strip()
 
 
 def _confirm() -> None:
@@ -153,4 +197,4 @@ def withdraw_approval(
     from codedfl.contract.words import printable
 
     gone = DeviceFolder.of(state or default_state_dir(), name).withdraw(digest)
-    Screen().sentence(f"{printable(gone.name)}, edition {gone.edition}, is not approved any more; its rows are free")
+    Screen().sentence(f"{printable(gone.name)}, version {gone.edition}, is not approved any more; its rows are free")

@@ -23,12 +23,12 @@ from codedfl.data.recipe import Clipped
 from codedfl.data.score import score_of
 from codedfl.data.tables import RawTable, read_file
 from codedfl.errors import InvalidInput
+from codedfl.files import harmless
 from codedfl.report.text import score as score_text
 from codedfl.typing import Json, JsonObject
 
 # Rows at a time: the bar moves, and the features of a large file are never in memory all at once.
 _BLOCK = 4096
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 Model = Annotated[Path, typer.Argument()]
 
@@ -48,8 +48,8 @@ def predict(
     .csv or .parquet file, or the name of a data set of codedfl-lab (digits, digits-shifted, mnist, fashion-mnist).
 
     A file needs the columns the model was trained on, by name and in any order; others are left alone. A row with
-    a gap or a name that the model does not know gets an empty cell, and a warning counts these. A named data set is
-    predicted on its test part. Names of classes that a spreadsheet would run as a formula (they begin with
+    a missing value or a name that the model does not know gets an empty cell, and a warning counts these. A named
+    data set is predicted on its test part. Names of classes that a spreadsheet would run as a formula (they begin with
     =, +, - or @) get a ' in front.
 
     Example: `codedfl study predict results/model.safetensors new.csv --out predictions.csv`
@@ -65,8 +65,8 @@ def predict(
     predicted[usable] = found.tolist()
     if gone := len(usable) - len(found):
         screen.remark(
-            f"warning: without a prediction, for a gap or a name that the model does not know: {gone} of {len(usable)}"
-            " rows; their cells are empty"
+            "warning: without a prediction, for a missing value or a name that the model does not know:"
+            f" {gone} of {len(usable)} rows; their cells are empty"
         )
     if isinstance(trained.recipe.labels, MeanLabels):
         screen.remark(f"note: a prediction is the {trained.recipe.labels.mean_of}")
@@ -213,7 +213,7 @@ def _write_predictions(stream: Any, predicted: NDArray[Any]) -> None:
 
 def _harmless(value: object) -> object:
     """A class's name is its author's: one that a spreadsheet would run as a formula is shown to it as text."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value
+    return harmless(value) if isinstance(value, str) else value
 
 
 class ScoreByClass(NamedTuple):

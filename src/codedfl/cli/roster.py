@@ -1,4 +1,4 @@
-"""``codedfl roster``: who takes part, under which keys, and in which pods."""
+"""``codedfl roster``: who takes part, under which keys, and in which disclosure groups."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ NewOut = Annotated[
 def new(
     requests: Requests,
     colluders: Colluders = 1,
-    helper: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A device without rows.")] = None,
+    helper: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A key-only participant: a device without rows.")
+    ] = None,
     out: Out = Path("roster.toml"),
 ) -> None:
     """Divide devices into disclosure groups, as many as there can be.
@@ -72,9 +74,9 @@ def show(roster: RosterFile, json: options.Json = None) -> None:
     """
     screen = Screen(json)
     found = load_roster(roster)
-    shown = table("device", "pod", "key", left=3)
+    shown = table("device", "group", "key", left=3)
     for one in found.members:
-        shown.add_row(Text(one.name), "helps" if one.helper else str(one.pod), fingerprint(one.key))
+        shown.add_row(Text(one.name), "keys only" if one.helper else str(one.pod), fingerprint(one.key))
     screen.show(shown)
     screen.say(f'roster = "{found.digest().hex()}"')
     pods = [sorted(pod) for pod in found.pods]
@@ -85,7 +87,9 @@ def _write(roster: Roster, out: Path) -> None:
     check_writable("--out", out)
     save_roster(roster, out)
     screen = Screen()
-    screen.say(f"wrote {out}: {len(roster.owners)} owners in {len(roster.pods)} pods, {len(roster.helpers)} helpers")
+    groups, only = len(roster.pods), len(roster.helpers)
+    keys = f", {only} key-only participant{'s' * (only != 1)}" if only else ""
+    screen.say(f"wrote {out}: {len(roster.owners)} owners in {groups} disclosure group{'s' * (groups != 1)}{keys}")
     screen.say("a study names it by")
     screen.say(f'roster = "{roster.digest().hex()}"')
     screen.sentence(absence(roster))
@@ -95,10 +99,10 @@ def absence(roster: Roster) -> str:
     """What a study has to say for anybody to be absent."""
     left, _ = roster.without_one()
     if not left:
-        return "totals are over whole pods and there is one: nobody may be absent when a total is asked for"
+        return "sums are over whole disclosure groups and there is one: nobody may be absent when a study begins"
     return (
-        f"totals are over whole pods: for any one device to be absent, least_participants of the study must be at most"
-        f" {left}"
+        "sums are over whole disclosure groups: for any one device to be absent, least_participants of the study must"
+        f" be at most {left}"
     )
 
 

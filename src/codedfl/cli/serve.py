@@ -77,7 +77,7 @@ def serve_study(
     if (
         out / RESULT_FILE
     ).is_file():  # a machine that starts its services anew must not begin a second run, and replace the result
-        screen.remark(f"the study in {out} is over: another --out begins anew")
+        screen.remark(f"the study in {out} is over: another --out begins a new run")
         screen.say(str(out / RESULT_FILE))
         return
     waits = Patience() if patience is None else load_patience(patience)

@@ -70,7 +70,7 @@ def describe(
     _check_new(out)
     kept, dropped = _chosen(columns, drop)
     say_left_out(screen, sample)
-    draft = draft_of_table(_sample(sample), target, target, dropped, task, kept or None).describing()
+    draft = draft_of_table(_sample(screen, sample), target, target, dropped, task, kept or None).describing()
     write_text(out, study_text(replace(draft, participants=participants)))
     _say_noticed(screen, draft)
     screen.say(f"wrote {out}: read it, have it approved and run as any study, then")
@@ -135,7 +135,7 @@ def new(
         _say_noticed(screen, drafted)
         return study_text(replace(drafted, participants=participants))
 
-    source = None if sample is None else _sample(sample)
+    source = None if sample is None else _sample(screen, sample)
     if formula:
         from codedfl.authoring.formula import draft_with_formula
 
@@ -180,11 +180,12 @@ def _chosen(columns: list[str] | None, drop: list[str] | None) -> tuple[tuple[st
     return kept, dropped
 
 
-def _sample(path: Path) -> RawTable:
+def _sample(screen: Screen, path: Path) -> RawTable:
     """A table, or all tables of a folder together."""
-    if not path.is_dir():
-        return read_file(path)
-    return pooled([read_file(one, empty=True) for one in table_files(path).values()], path.name)
+    with screen.busy(f"reading {path.name}"):
+        if not path.is_dir():
+            return read_file(path)
+        return pooled([read_file(one, empty=True) for one in table_files(path).values()], path.name)
 
 
 def check(
@@ -202,7 +203,8 @@ def check(
     """
     screen, (loaded, _) = Screen(json), study_and_roster(study)
     say_left_out(screen, data)
-    found = [_checked(loaded, path) for path in (table_files(data).values() if data.is_dir() else [data])]
+    with screen.busy(f"reading {data.name}"):
+        found = [_checked(loaded, path) for path in (table_files(data).values() if data.is_dir() else [data])]
     for place, one in enumerate(found):
         if place:
             screen.say()
@@ -265,7 +267,7 @@ def _show_check(screen: Screen, found: TableCheck) -> None:
         screen.remark(f"cannot be used: {line}")
     for line in (*found.copies, *found.remarks):
         screen.item(printable(line))
-    left_out = f" without gaps ({found.left_out} left out)" if found.left_out else ""
-    pod = f" in a pod of at least {found.least_pod} owners (least_rows)" if found.least_pod else ""
+    left_out = f" without missing values ({found.left_out} left out)" if found.left_out else ""
+    pod = f" among at least {found.least_pod} owners (least_rows)" if found.least_pod else ""
     verdict = f"can take part{pod}" if found.usable else "cannot take part as it is"
     screen.say(f"{found.table}: {found.rows} row{'s' * (found.rows != 1)}{left_out}, {verdict}")

@@ -1,4 +1,4 @@
-"""``codedfl study leave``: take the part of some owners out of a kept total; no device is asked."""
+"""``codedfl study leave``: take the part of some owners out of a kept sum; no device is asked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def leave_study(
     study: options.StudyFile,
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where a run or a rehearsal wrote its results.")],
     owners: Annotated[str, typer.Option(metavar="A,B", help="Who leaves: all owners of one part, or of several.")],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the total of the others and its model go.")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the sum of the others and its model go.")],
     json: options.Json = None,
 ) -> None:
     """Take whole parts out of a kept sum, and make the linear model of the others.
@@ -35,12 +35,14 @@ def leave_study(
     screen, loaded = Screen(json), load_study(study)
     rule = "FOLDER must hold what codedfl server run or study rehearse wrote"
     kept = read_total(loaded, options.read_json(folder / TOTAL_FILE, rule)).without(options.listed(owners))
-    made = refit(loaded, kept.total, kept.merged).unless_clipped(loaded, kept.clipped)
+    with screen.busy("fitting"):
+        made = refit(loaded, kept.total, kept.merged).unless_clipped(loaded, kept.clipped)
     make_folder("--out", out)
     content = {"digest": loaded.digest().hex(), **kept.to_dict()}
     write_private(out / TOTAL_FILE, [(json_text.dumps(content) + "\n").encode()])
     if made.model is not None:
         made.model.save(out / MODEL_FILE)
-    screen.facts([("devices", f"{len(kept.owners)} in {len(kept.parts)} parts"), ("rows", str(kept.total[0]))])
+    parts = f"{len(kept.parts)} part{'s' * (len(kept.parts) != 1)}"
+    screen.facts([("devices", f"{len(kept.owners)} in {parts}"), ("rows", str(kept.total[0]))])
     show_model(screen, made)
     screen.write_json({"command": "study leave", "owners": list(kept.owners), **made.to_dict()})

@@ -1,4 +1,4 @@
-"""``codedfl study refit``: further linear models, tests and contrasts of a total that is there; no device is asked."""
+"""``codedfl study refit``: further linear models, tests and contrasts of a sum that is there; no device is asked."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ def refit_study(
     number = isinstance(loaded.target, NumberTarget)
     weight = _weight(regularisation) if regularisation else loaded.regularisation
     asked = SubModel("refit", tuple(wanted), weight, inference=number)
-    found = refit(loaded, total, merged, asked, level).unless_clipped(loaded, clipped)
+    with screen.busy("fitting"):
+        found = refit(loaded, total, merged, asked, level).unless_clipped(loaded, clipped)
     show_model(screen, found)
     gone = terms_left_out(loaded, merged, total, wanted)
     for term in gone:
@@ -96,7 +97,8 @@ def refit_study(
         screen.say("variance inflation")
         screen.facts([(name, f"{value:.4g}") for name, value in linear.vif().items()])
     if lasso:
-        path = linear.lasso(1.0 if l1_ratio is None else l1_ratio)
+        with screen.busy("the path of the lasso"):
+            path = linear.lasso(1.0 if l1_ratio is None else l1_ratio)
         outcome["lasso"] = path.to_dict()
         screen.say()
         screen.say(path.summary())

@@ -21,6 +21,7 @@ from codedfl.contract.roster import load_roster
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import load_study
+from codedfl.contract.words import printable
 from codedfl.data.recipe import Clipped
 from codedfl.data.tables import no_tables, read_file
 from codedfl.errors import InvalidInput
@@ -31,6 +32,7 @@ from codedfl.run.rehearsal import (
     MakeDelay,
     Rehearsed,
     alike_devices,
+    copied_ledgers,
     dealt_out,
     made_up_roster,
     read_folder,
@@ -56,14 +58,20 @@ def rehearse_study(
         typer.Option(
             "--roster",
             metavar="FILE",
-            help="The roster whose pods are rehearsed.",
-            show_default="pods as codedfl roster new drafts them",
+            help="The roster whose disclosure groups are rehearsed.",
+            show_default="groups as codedfl roster new drafts them",
         ),
     ] = None,
     policy_file: Annotated[
         Path | None,
         typer.Option(
             "--policy", metavar="FILE", help="The policy that every device has.", show_default="the usual one"
+        ),
+    ] = None,
+    ledgers: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Copies of devices' state folders, whose ledgers are judged with.", show_default="none"
         ),
     ] = None,
     fleet: Annotated[
@@ -78,7 +86,7 @@ def rehearse_study(
     out: Annotated[
         Path | None,
         options.in_output(
-            metavar="DIR", help="Where model, journal and page go.", show_default="results/rehearse-NAME"
+            metavar="DIR", help="Where model, event log and page go.", show_default="results/rehearse-NAME"
         ),
     ] = None,
     add_to: AddTo = None,
@@ -87,7 +95,8 @@ def rehearse_study(
     """Run a study on tables of this machine, as a dry run.
 
     Server and devices run the real protocol in this process, in simulated time. Every device is judged as it would
-    judge itself; those that would refuse are named, and leave with their disclosure groups. On the same rows the
+    judge itself, with --ledgers over all that it approved before: what its operator would be asked is said; those that
+    would refuse are named, and leave with their disclosure groups. On the same rows the
     findings are those of the federation bit for bit. With held_out above 0 each device draws by a key of its own
     which rows it holds out, so a rehearsal trains on other rows than the federation will.
 
@@ -108,13 +117,17 @@ def rehearse_study(
     if helping := set(empty) & set(roster.helpers):
         screen.remark(f"note: without rows, so they only help: {', '.join(sorted(helping))}")
     rehearsed = Rehearsed(study, roster)
-    refusals = rehearsed.approve(parts, Policy() if policy_file is None else load_policy(policy_file))
+    policy = Policy() if policy_file is None else load_policy(policy_file)
+    refusals = rehearsed.approve(parts, policy, None if ledgers is None else copied_ledgers(ledgers, parts))
+    for name, found in rehearsed.findings.items():
+        for finding in found:
+            screen.remark(f"{name} would be asked ({finding.kind}): {printable(finding.words)}")
     for name, reason in refusals.items():
-        screen.remark(f"{name} would refuse: {reason}")
+        screen.remark(f"{name} would refuse: {printable(reason)}")
     for pod in roster.pods:
         if (absent := pod - set(rehearsed.snapshots)) and pod - absent:
             named, because = (", ".join(sorted(who)) for who in (pod - absent, absent))
-            screen.remark(f"left out with their pod, because of {because}: {named}")
+            screen.remark(f"left out with their disclosure group, because of {because}: {named}")
     if len(rehearsed.snapshots) < study.least_participants:
         raise InvalidInput(
             f"the study must have at least {study.least_participants} devices (least_participants) that take part, got"

@@ -54,7 +54,8 @@ def release_study(
     }
     for name, data in texts.items():
         write_private(out / name, [data])
-    page = write_report(out, made)
+    with screen.busy("drawing"):
+        page = write_report(out, made)
     when = datetime.now(UTC).isoformat(timespec="seconds")
     files = [(str(one.relative_to(out)), one.read_bytes()) for one in sorted(out.rglob("*")) if one.is_file()]
     write_private(out / RECORD_FILE, [as_json(record(loaded, who, when, withheld, files))])

@@ -30,7 +30,8 @@ def report_study(
     screen = Screen(json)
     result: Any = options.read_json(folder / RESULT_FILE, _RULE)
     try:
-        page = write_report(folder, result)
+        with screen.busy("drawing"):
+            page = write_report(folder, result)
     except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
         raise InvalidInput(f"{_RULE}, of this version, got {str(folder)!r}: {error!r:.60}") from None
     written: dict[str, Any] = {"page": str(page), "methods": str(folder / METHODS_FILE)}

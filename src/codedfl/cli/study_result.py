@@ -61,7 +61,7 @@ def devices_fact(roster: Roster, owners: Mapping[str, Sequence[str]]) -> tuple[s
     gone = sorted(set(roster.owners) - here)
     more = f" and {len(gone) - _MOST_NAMES} more" if gone[_MOST_NAMES:] else ""
     without = f", without {', '.join(gone[:_MOST_NAMES])}{more}" if gone else ""
-    return "devices", f"{len(here)} of {len(roster.owners)} in {pods} pod{'s' * (pods != 1)}{without}"
+    return "devices", f"{len(here)} of {len(roster.owners)} in {pods} disclosure group{'s' * (pods != 1)}{without}"
 
 
 def show_model(screen: Screen, model: Finding) -> None:

@@ -1,4 +1,4 @@
-"""``codedfl server watch``: a page of a run in progress, or of one that is over, from its journal."""
+"""``codedfl server watch``: a page of a run in progress, or of one that is over, from its event log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PORT = 8470
 
 
 def watch_run(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the run puts its journal: its --out.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the run writes its event log: its --out.")],
     listen: Annotated[
         str,
         typer.Option(

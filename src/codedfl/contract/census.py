@@ -27,7 +27,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.contract.cells import Family, StudyCells, size_marks
+from codedfl.contract.cells import CellFamily, StudyCells, size_marks
 from codedfl.contract.merging import Merged, held_out_place, merged_study, places_left, times_place
 from codedfl.contract.study import Study, StudyColumn, factors_of
 from codedfl.data.columns import CategoryColumn
@@ -303,7 +303,7 @@ def _levels(one: StudyColumn, gone: list[int], merged: Study, passes: NDArray[np
     return sorted({*gone, *(column.levels.index(level) for level in failing)})
 
 
-def _number(merged: Study, family: Family, gone: list[int], passes: NDArray[np.bool_]) -> list[int]:
+def _number(merged: Study, family: CellFamily, gone: list[int], passes: NDArray[np.bool_]) -> list[int]:
     """(0,) drops the mark of few missing values, (1,) the column: all of it where few rows differ from the others."""
     one = next(it for it in merged.columns if it.column.name == family.of)
     if family.kind == "missing" and passes[1] and one.width > 1:
@@ -323,8 +323,8 @@ def _times(study: Study, merged: Study, counted: Sequence[tuple[NDArray[np.bool_
         return set()
     grid, kept = study.time_grid, merged.time_grid
     width = len(kept) + 1
-    failing = np.asarray(~np.vstack([passes.reshape(-1, width) for passes, _ in counted]).all(axis=0))
-    somebody = np.asarray(np.vstack([having.reshape(-1, width) > 0 for _, having in counted]).any(axis=0))
+    failing = (~np.vstack([passes.reshape(-1, width) for passes, _ in counted])).sum(axis=0).tolist()
+    somebody = np.vstack([having.reshape(-1, width) for _, having in counted]).sum(axis=0).tolist()
     gone: set[int] = set()
     place = 0
     while place < width:

@@ -1,7 +1,7 @@
 """Certificates for a SuperLink and keys for SuperNodes, without the openssl and ssh-keygen programs.
 
 For a federation among people who know each other: one authority of their own, one certificate for the SuperLink, and
-one key pair per SuperNode, which the SuperLink's operator registers. docs/deploy.md shows how they are used.
+one key pair per SuperNode, which the SuperLink's operator registers. docs/deploy-flower.md shows how they are used.
 """
 
 from __future__ import annotations

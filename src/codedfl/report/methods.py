@@ -34,7 +34,7 @@ def _data(result: Unchecked) -> Iterator[str]:
     rows, sites = (result.get("clipped") or {}).get("rows") or result["rows"], len(_sites(result))
     n = "" if rows is None else f" (n = {count_text(rows)} rows)"
     of = f"Data of {_many(sites, 'site')}{n}" if sites else f"Data of all sites that took part{n}"
-    plan = f"the analysis plan (codedfl study file, edition {result['edition']}, SHA-256 {result['digest']})"
+    plan = f"the analysis plan (codedfl study file, version {result['edition']}, SHA-256 {result['digest']})"
     if result["rehearsal"]:
         yield f"{of} were analysed in a rehearsal on one machine: the rows of all sites were there."
         yield f"It followed {plan}."

@@ -76,8 +76,10 @@ def flow(result: Unchecked) -> Table:
     else:
         left, held_out = result["left_out"], kept - rows if kept else 0
         whole = kept + left if isinstance(left, int) and kept else None
-        lines.append(TableRow(("rows of the sites that took part", count_text(whole) if whole else "not told exactly")))
-        lines.append(TableRow(("left out for gaps, or without a target", count_text(left)), INNER))
+        lines.append(
+            TableRow(("rows of the sites that took part", count_text(whole) if whole else "not given exactly"))
+        )
+        lines.append(TableRow(("left out for missing values, or without a target", count_text(left)), INNER))
         if held_out:
             lines.append(TableRow(("held out for scores", count_text(held_out)), INNER))
         lines.append(TableRow(("rows that models were fitted to", count_text(rows))))

@@ -156,7 +156,7 @@ def summary_text(study: Study, findings: StudyFindings) -> str:
     """The tables as statistics programs print them, at most 79 columns wide."""
     lines = [
         study.name,
-        f"edition {study.edition}, study",
+        f"version {study.edition}, study",
         study.digest().hex(),
         *cautions(study),
         *merged_words(study, findings),
@@ -227,10 +227,10 @@ def tables_of(result: Unchecked) -> Iterator[tuple[str, Unchecked]]:
 
 def merged_words(study: Study, findings: StudyFindings) -> list[str]:
     """Rows left out for gaps; levels too rare to be counted alone, and what others are compared with; lost terms."""
-    lines = [f"rows left out for gaps: {findings.left_out}"] if findings.left_out else []
+    lines = [f"rows left out for missing values: {findings.left_out}"] if findings.left_out else []
     if earlier := findings.before.owners:
         lines.append(
-            f"added to a kept total of {len(earlier)} devices, which were not asked: rows and coefficients are of all,"
+            f"added to a kept sum of {len(earlier)} devices, which were not asked: rows and coefficients are of all,"
             " counts and scores by held-out rows of those who came later"
         )
     for one, gone in zip(study.columns, findings.merged, strict=False):

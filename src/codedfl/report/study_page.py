@@ -39,7 +39,7 @@ def _template() -> Template:
 
 def study_page(result: Unchecked, figures: Sequence[Shown] | None = None) -> str:
     """The page of what ``study_files.result_json`` made; None for figures is that nothing can draw them here."""
-    said = f"study {result['digest']}, edition {result['edition']}, codedfl {result['codedfl']}"
+    said = f"study {result['digest']}, version {result['edition']}, codedfl {result['codedfl']}"
     parts = [
         _head(result),
         _section("Answer", _answer(result)),

@@ -7,12 +7,11 @@ Another package adds a solver by ``register_solver``, or by an entry point of th
 from __future__ import annotations
 
 import copy
-import logging
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from codedfl.additions import SOLVERS, additions, load_addition
+from codedfl.additions import SOLVERS, Parameters, Registry, named
 from codedfl.errors import InvalidInput
 from codedfl.solve import krylov
 from codedfl.solve.closed_form import ClosedForm
@@ -25,8 +24,6 @@ from codedfl.solve.solver import GramSolver, Solver
 BLOCK_KRYLOV = "block-krylov"
 CLOSED_FORM = "closed-form"
 DEFAULT_SOLVER = BLOCK_KRYLOV  # for every scheme that gives exact products
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -43,6 +40,8 @@ class SolverSettings:
         None lets the solver find its own; always None for a kind that takes none.
     tolerance : float or None
         When to stop, by the solver's own measure; None is its default.
+    parameters : mapping
+        The numbers of its kind's own, by name.
 
     Examples
     --------
@@ -55,6 +54,7 @@ class SolverSettings:
     regularisation: float
     step: StepSchedule | None = None
     tolerance: float | None = None
+    parameters: Mapping[str, float] = field(default_factory=dict)
 
     def tolerance_or(self, default: float) -> float:
         return default if self.tolerance is None else self.tolerance
@@ -78,6 +78,8 @@ class SolverKind:
         The part it takes of a step named for gradient descent; None for a solver that takes no step.
     needs_gram : bool
         Whether it needs X'X itself, so that only a scheme that reveals it can serve it.
+    parameters : mapping
+        Numbers of its own and what they are by default; ``name:parameter=value`` names the solver with another value.
 
     Examples
     --------
@@ -93,6 +95,25 @@ class SolverKind:
     default_epochs: int
     step_share: float | None = None
     needs_gram: bool = False
+    parameters: Mapping[str, float] = field(default_factory=dict)
+
+    def made(self, settings: SolverSettings) -> Solver:
+        """A fresh solver."""
+        return self.make(replace(settings, parameters=self.parameters))
+
+    def with_parameters(self, text: str, given: Parameters) -> SolverKind:
+        """The kind that ``text`` names, with these of its numbers in place of its own."""
+        changed = dict(self.parameters)
+        for key, value in given.items():
+            if key not in self.parameters:
+                takes = ", ".join(self.parameters) or "none"
+                raise InvalidInput(f"parameter of {self.name} must be one of {takes}, got {key!r}")
+            try:
+                changed[key] = float(value)
+            except ValueError:
+                raise InvalidInput(f"{key} of {self.name} must be a number, got {value!r}") from None
+        said = ", ".join(f"{key} = {value:g}" for key, value in changed.items() if key in given)
+        return replace(self, name=text, words=f"{self.words}, {said}", parameters=changed)
 
     @property
     def takes_step(self) -> bool:
@@ -110,15 +131,12 @@ def register_solver(kind: SolverKind) -> None:
     ...
     codedfl.errors.InvalidInput: a solver's name must be new, got 'cg', which is registered
     """
-    if kind.name in _kinds:
-        raise InvalidInput(f"a solver's name must be new, got {kind.name!r}, which is registered")
-    _kinds[kind.name] = kind
+    SOLVER_KINDS.add(kind)
 
 
 def solver_kinds() -> dict[str, SolverKind]:
-    """All solvers by name, those of other packages included; one that cannot be loaded is logged and left out."""
-    _load_entry_points()
-    return dict(_kinds)
+    """All solvers by name, those of other packages included; one that cannot be loaded is left out."""
+    return dict(SOLVER_KINDS)
 
 
 def solver_kind(solver: str | Solver) -> SolverKind:
@@ -127,13 +145,9 @@ def solver_kind(solver: str | Solver) -> SolverKind:
         name = type(solver).__name__
         epochs = getattr(solver, "epochs", 1)
         return SolverKind(name, name, lambda _: _fresh(solver), epochs, needs_gram=isinstance(solver, GramSolver))
-    if solver not in _kinds:
-        _load_entry_points()
-    if solver in _broken:
-        raise InvalidInput(_broken[solver])
-    if solver not in _kinds:
-        raise InvalidInput(f"solver must be one of {', '.join(_kinds)}, got {solver!r}")
-    return _kinds[solver]
+    name, parameters = named(solver)
+    kind = SOLVER_KINDS.take(name)
+    return kind.with_parameters(solver, parameters) if parameters else kind
 
 
 def make_solver(
@@ -193,7 +207,7 @@ def make_solver(
     if step is not None and not kind.takes_step:
         raise InvalidInput(f"step must be left out with solver {kind.name}, which needs none, got {step}")
     epochs = kind.default_epochs if epochs is None else epochs
-    return kind.make(SolverSettings(epochs, regularisation, _schedule(step, kind.step_share), tolerance))
+    return kind.made(SolverSettings(epochs, regularisation, _schedule(step, kind.step_share), tolerance))
 
 
 def _schedule(step: str | StepSchedule | None, share: float | None) -> StepSchedule | None:
@@ -208,26 +222,6 @@ def _fresh(solver: Solver) -> Solver:
     if solver.model is not None:
         raise InvalidInput(f"a solver must be given before it is started, got one that has a model: {solver!r}")
     return copy.deepcopy(solver)
-
-
-def _load_entry_points() -> None:
-    """Register what other packages offer, once per process. A broken one must not keep the others from working."""
-    global _loaded
-    if _loaded:
-        return
-    _loaded = True
-    for name, entry in additions(SOLVERS).items():
-        try:
-            load_addition(entry, "solver", partial(_add, name))
-        except InvalidInput as error:
-            _broken[name] = str(error)
-            _log.warning("%s", error)
-
-
-def _add(name: str, kind: object) -> None:
-    if not isinstance(kind, SolverKind) or kind.name != name:
-        raise InvalidInput(f"it must be a SolverKind of that name, got {kind!r:.80}")
-    register_solver(kind)
 
 
 _OURS = (
@@ -259,6 +253,12 @@ _OURS = (
     ),
     SolverKind(CLOSED_FORM, "closed form", lambda at: ClosedForm(at.regularisation), default_epochs=1, needs_gram=True),
 )
-_kinds: dict[str, SolverKind] = {kind.name: kind for kind in _OURS}
-_broken: dict[str, str] = {}  # by name, what to say of entry points that could not be loaded
-_loaded = False
+
+
+def check_kind(kind: Any) -> None:
+    """Refuse what is no kind of solver."""
+    if not isinstance(kind, SolverKind):
+        raise InvalidInput(f"a solver must be a codedfl.SolverKind, got {kind!r:.80}")
+
+
+SOLVER_KINDS: Registry[SolverKind] = Registry(SOLVERS, "solver", check_kind, *_OURS)

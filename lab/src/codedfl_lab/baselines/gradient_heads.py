@@ -68,30 +68,36 @@ def softmax_gradient(X: Singles, hot: Singles, theta: Singles) -> Singles:
     >>> softmax_gradient(np.ones((1, 1), "f4"), np.array([[1, 0]], "f4"), np.zeros((1, 2), "f4")).tolist()
     [[-0.5, 0.5]]
     """
+    found = X.T @ (_residuals(X, hot, theta).reshape(len(X), -1) / np.float32(len(X)))
+    return found.reshape(theta.shape).astype(np.float32, copy=False)
+
+
+def _residuals(X: Singles, hot: Singles, theta: Singles) -> Singles:
+    """Probabilities less indicators of the classes, row by row."""
     scores: Singles = (X @ theta.reshape(len(theta), -1)).reshape(len(X), *theta.shape[1:])
     scores -= scores.max(axis=-1, keepdims=True)
     np.exp(scores, out=scores)
     scores /= scores.sum(axis=-1, keepdims=True)
     scores -= hot if theta.ndim == 2 else hot[:, None, :]
-    found = X.T @ (scores.reshape(len(X), -1) / np.float32(len(X)))
-    return found.reshape(theta.shape).astype(np.float32, copy=False)
+    return scores
 
 
 def trained(
     heads: Sequence[GradientHead], X: Singles, hot: Singles, parts: Sequence[Integers], seed: int
 ) -> Iterator[Singles]:
     """The server's models after each round, for ever: heads x columns x classes. Devices without rows send nothing."""
-    owners = [part for part in parts if len(part)]
-    if not owners:
+    owners, rows = [part for part in parts if len(part) > BATCH], sum(map(len, parts))
+    if not rows:
         raise InvalidInput("parts must hold rows, got none")
-    rng, rows = np.random.default_rng(seed), sum(map(len, owners))
+    rng, small = np.random.default_rng(seed), [part for part in parts if 0 < len(part) <= BATCH]
     theta = np.zeros((X.shape[1], len(heads), hot.shape[1]), dtype=np.float32)
     controlled = [place for place, head in enumerate(heads) if head.control]
     rates = _each([heads[place].rate for place in controlled])
     mean = np.zeros_like(theta[:, controlled])
     variates = np.zeros((len(owners) if controlled else 0, *mean.shape), dtype=np.float32)
+    steppers = _OneStep(heads, X, hot, small, rows) if small else None
     while True:
-        total, changed = np.zeros_like(theta), np.zeros_like(mean)
+        total, changed = steppers.round(theta, mean) if steppers else (np.zeros_like(theta), np.zeros_like(mean))
         for place, part in enumerate(owners):
             shift = np.zeros_like(theta) if controlled else None
             if shift is not None:
@@ -105,6 +111,33 @@ def trained(
                 variates[place] += drift - mean
         theta, mean = total, mean + changed
         yield np.ascontiguousarray(theta.transpose(1, 0, 2))
+
+
+class _OneStep:
+    """Devices of one batch, which take one step a round from the server's model: all of them at once.
+
+    Their means weighted by rows are products over all of their rows. A variate of Scaffold is the gradient of the round
+    before; since all of these step in each round, the weighted sum of theirs is all that is wanted.
+    """
+
+    def __init__(
+        self, heads: Sequence[GradientHead], X: Singles, hot: Singles, parts: Sequence[Integers], rows: int
+    ) -> None:
+        order = np.concatenate(parts)
+        self._X, self._hot, self._rows = X[order], hot[order], np.float32(rows)
+        self._share = np.float32(len(order) / rows)
+        self._rates = _each([one.rate for one in heads])
+        self._controlled = [place for place, head in enumerate(heads) if head.control]
+        self._before = np.zeros((X.shape[1], len(self._controlled), hot.shape[1]), dtype=np.float32)
+
+    def round(self, theta: Singles, mean: Singles) -> tuple[Singles, Singles]:
+        """Their part of the next model, and of the change of the mean variate."""
+        residuals = _residuals(self._X, self._hot, theta).reshape(len(self._X), -1)
+        gradient = (self._X.T @ residuals).reshape(theta.shape) / self._rows
+        changed = gradient[:, self._controlled] - self._before
+        self._before = gradient[:, self._controlled].copy()
+        gradient[:, self._controlled] = changed + self._share * mean
+        return self._share * theta - self._rates * gradient, changed
 
 
 def _each(values: Sequence[float]) -> Singles:

@@ -68,7 +68,7 @@ def compare_schemes(
             show_default="0.95,0.97 digits; 0.9,0.93 digits-shifted; 0.9,0.95 mnist; 0.8,0.85 fashion-mnist",
         ),
     ] = None,
-    sharing: options.SharingOrAll = options.DEFAULT_SHARING,
+    sharing: options.SharingOrAll = None,
     policy: Annotated[
         str,
         in_settings(
@@ -102,8 +102,9 @@ def compare_schemes(
     folder = make_folder("--out", inputs.results_folder(out, "compare", data))
     wanted = _targets(dataset, targets)
     every = get_args(SharingConvention)
-    conventions = cast("tuple[SharingConvention, ...]", every if sharing == options.ALL_SHARING else (sharing,))
     cases = _cases(dataset, data_options, model, fleet, race)
+    one = sharing or options.usual_sharing(cases[0][1].fleet)
+    conventions = cast("tuple[SharingConvention, ...]", every if sharing == options.ALL_SHARING else (one,))
     found: list[Results] = []
     written: list[Path] = []
     interrupted = ""

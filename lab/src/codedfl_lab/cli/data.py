@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import click
 import typer
 
 from codedfl.cli import options as common
@@ -56,13 +55,13 @@ def _where(name: str, data_dir: Path | None) -> str | None:
 
 
 def fetch(
-    name: Annotated[str, typer.Argument(metavar="NAME", click_type=click.Choice(list(NAMED)))],
+    name: Annotated[str, typer.Argument(metavar="NAME")],
     data_dir: common.DataDir = None,
     json: common.Json = None,
 ) -> None:
     """Make sure the files of a data set are on this machine, and check their hashes.
 
-    NAME is digits, digits-shifted, mnist, fashion-mnist or cifar-10.
+    NAME is digits, digits-shifted, mnist, fashion-mnist, cifar-10, or one that another package adds.
 
     Looks in --data-dir, in the folder CODEDFL_DATA names and in the cache, then tries the public mirror.
 

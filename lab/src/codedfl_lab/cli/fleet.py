@@ -16,7 +16,8 @@ from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.comparing import paper
 from codedfl_lab.costs.times import Conditions, Draws, WorkShape, epoch_end_times, epoch_load
 from codedfl_lab.fleet.fleet import Fleet
-from codedfl_lab.fleet.latency import FleetLatency, mean_arrivals
+from codedfl_lab.fleet.latency import mean_arrivals
+from codedfl_lab.fleet.latency_models import latency_of
 from codedfl_lab.schemes.coded_padded import CodedPadded
 from codedfl_lab.schemes.descriptor import Scheme
 
@@ -44,7 +45,8 @@ def show(
 ) -> None:
     """Show the classes of devices, and the seconds an epoch takes on average.
 
-    FLEET is paper, or a fleet file (TOML).
+    FLEET is paper, heavy-tailed, congested, coming-and-going, drifting, fast-processors, or a fleet file (TOML); +NAME
+    puts a latency model on top.
 
     Conventional FL computes on a fifth of its rows and waits for everybody; a coded scheme computes on a d x d matrix
     and waits for the first D - alpha + 1 answers.
@@ -53,6 +55,7 @@ def show(
     """
     screen = Screen(json)
     mix = Fleet.load(fleet)
+    latency_of(mix)  # names that are none are refused
     if devices is not None:
         mix = mix.scaled_to(devices)
     if toml:
@@ -66,7 +69,7 @@ def show(
     schemes: list[Scheme] = [Conventional(), *(CodedPadded(alpha) for alpha in paper.alphas_for(D))]
     first_of_class = np.cumsum([0, *(one.count for one in mix.classes[:-1])])
     answers = {
-        scheme.name: mean_arrivals(FleetLatency(mix), epoch_load(scheme, shape, mix))[first_of_class].tolist()
+        scheme.name: mean_arrivals(latency_of(mix), epoch_load(scheme, shape, mix))[first_of_class].tolist()
         for scheme in (Conventional(), CodedPadded(1))
     }
     screen.say(f"Fleet {mix.name!r}: {D} devices; how long each takes to answer, on average")
@@ -81,6 +84,8 @@ def show(
             *map(seconds, taken),
         )
     screen.show(shown)
+    if mix.latency_models:
+        screen.say(f"on top of these times: {', '.join(mix.latency_models)}")
     screen.say()
     screen.say(
         f"An epoch on average: d = {n_features} features, c = {n_outputs} classes, {samples // D} rows per device"
@@ -99,6 +104,7 @@ def show(
             "command": "lab fleet show",
             "fleet": mix.name,
             "devices": D,
+            "latency_models": list(mix.latency_models),
             "n_features": n_features,
             "n_outputs": n_outputs,
             "samples": samples,

@@ -21,6 +21,7 @@ from codedfl_lab.comparing import paper
 from codedfl_lab.datasets.shifted_digits import SHIFTED_DIGITS
 from codedfl_lab.datasets.table_file import TableReading
 from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.fleet.latency_models import latency_of
 
 # Below this many training rows the kernel matrix has no use for the paper's 2000 features.
 FEW_ROWS = 10_000
@@ -121,6 +122,7 @@ def _say_what_whole_numbers_are(screen: Screen, data: Dataset) -> None:
 def choose_fleet(dataset: Dataset, data: DataOptions, fleet: FleetOptions) -> Fleet:
     """The fleet with D devices: what the device column says, or --devices, or as many as the fleet has."""
     found, asked, rows = Fleet.load(fleet.fleet_name), fleet.devices, len(dataset.y_train)
+    latency_of(found)  # a name that is none is refused before anything is read
     if data.partition == "device" and dataset.device is None:
         raise InvalidInput("--device-column must name a column for --partition device, got none")
     if dataset.device is not None and data.partition in (None, "device"):

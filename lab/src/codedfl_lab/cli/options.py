@@ -12,9 +12,12 @@ import typer
 
 from codedfl.cli.options import Label, in_data, refuse_unread
 from codedfl.cli.settings import in_settings
+from codedfl.data.features import FEATURE_MAPS
 from codedfl.data.partition import PARTITIONS
+from codedfl.errors import InvalidInput
 from codedfl_lab.comparing import paper
 from codedfl_lab.costs.times import Conditions
+from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import SharingConvention
 
 # An option under a heading of the help.
@@ -25,24 +28,39 @@ in_fleet = partial(typer.Option, rich_help_panel="Fleet")
 
 FleetName = Annotated[
     str,
-    in_fleet("--fleet", metavar="FLEET", help="paper, or a fleet file (TOML). Its mix is scaled to D devices."),
+    in_fleet(
+        "--fleet",
+        metavar="FLEET",
+        help="paper; heavy-tailed, congested, coming-and-going or drifting, which are the paper's devices with other"
+        " stragglers; fast-processors; or a fleet file (TOML). Its mix is scaled to D devices. +pareto:shape=1.2 behind"
+        " it puts a latency model on top: pareto, places, vanishing, drift, or one of another package.",
+    ),
 ]
-DEFAULT_SHARING = Conditions.sharing
-"""For every command alike: what ``Conditions`` takes."""
+
+
+def usual_sharing(fleet: Fleet) -> SharingConvention:
+    """For every command alike: mean times, as ``Conditions`` has it; where stragglers are modelled, drawn ones."""
+    return "per-message" if fleet.latency_models else Conditions.sharing
+
+
+_SHARING_SHOWN = "authors; per-message where the fleet has latency models, which means would hide"
 _SHARING_HELP = (
     "How the sharing phase is timed: by the authors' formula, message by message, or with the bulk uploaded once and"
     " relayed."
 )
 Sharing = Annotated[
-    str,
-    in_settings(click_type=click.Choice(list(get_args(SharingConvention))), help=_SHARING_HELP),
+    str | None,
+    in_settings(
+        click_type=click.Choice(list(get_args(SharingConvention))), help=_SHARING_HELP, show_default=_SHARING_SHOWN
+    ),
 ]
 ALL_SHARING = "all"
 SharingOrAll = Annotated[
-    str,
+    str | None,
     in_settings(
         click_type=click.Choice([*get_args(SharingConvention), ALL_SHARING]),
         help=f"{_SHARING_HELP} {ALL_SHARING.capitalize()} makes a table of each.",
+        show_default=_SHARING_SHOWN,
     ),
 ]
 Seed = Annotated[
@@ -114,8 +132,9 @@ class ModelOptions:
     features: Annotated[
         str,
         in_model(
-            click_type=click.Choice(["rbf", "linear", "scattering"]),
-            help="Random features of a Gaussian kernel, the columns themselves, or wavelet scattering of pictures.",
+            metavar="NAME",
+            help="rbf: random features of a Gaussian kernel; linear: the columns themselves; scattering: wavelet "
+            "scattering of pictures; or a map that another package adds.",
         ),
     ] = "rbf"
     n_features: Annotated[
@@ -144,6 +163,9 @@ class ModelOptions:
     ] = None
 
     def __post_init__(self) -> None:
+        if self.features not in FEATURE_MAPS or FEATURE_MAPS[self.features].required:
+            known = [name for name, one in FEATURE_MAPS.items() if not one.required]
+            raise InvalidInput(f"--features must be one of {', '.join(known)}, got {self.features!r}")
         if self.features == "linear":
             refuse_unread("--n-features", self.n_features, "--features linear, which takes the columns")
             refuse_unread("gamma", self.gamma, "--features linear, which has no kernel")

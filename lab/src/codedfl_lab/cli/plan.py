@@ -40,7 +40,7 @@ def make_plan(
     target: Annotated[
         float, typer.Option("--reach", help="Score to reach on test rows: accuracy, or R² of a number.")
     ] = 0.95,
-    sharing: options.Sharing = options.DEFAULT_SHARING,
+    sharing: options.Sharing = None,
     grouping: Annotated[
         str,
         in_settings(
@@ -70,7 +70,7 @@ def make_plan(
     ] = None,
     max_memory: Annotated[float | None, in_settings(metavar="BYTES", help="The most memory a device may need.")] = None,
     allow_gram: Annotated[
-        bool, in_limits("--allow-gram", help="Also plans that show the server the whole total of X'X.")
+        bool, in_limits("--allow-gram", help="Also plans that show the server the whole summed X'X.")
     ] = False,
     epsilon: Annotated[
         float | None,
@@ -105,7 +105,7 @@ def make_plan(
         problem = chosen.problem(seed, say)
     conditions = Conditions(
         chosen.fleet,
-        cast(SharingConvention, sharing),
+        cast(SharingConvention, sharing or options.usual_sharing(chosen.fleet)),
         chunk_bits=CHUNK_BITS if chunked else None,
         grouping=cast(Grouping, grouping),
     )

@@ -65,7 +65,8 @@ def show_privacy(
     screen = Screen(json)
     promised = _promises(scheme, epsilon, delta, honest)
     chosen = asked_scheme(make_scheme(scheme, devices), devices, colluders, alpha, groups)
-    rows = chosen.privacy_rows(devices)
+    with screen.busy("counting what each can compute"):
+        rows = chosen.privacy_rows(devices)
     screen.show(privacy_table(rows, f"{chosen.label}, {devices} devices"))
     for sentence in promised:
         screen.say()

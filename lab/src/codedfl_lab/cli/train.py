@@ -34,7 +34,7 @@ def train(
     out: Annotated[
         Path | None,
         common.in_output(
-            metavar="DIR", help="Where model, trace, journal and page go.", show_default="results/train-NAME"
+            metavar="DIR", help="Where model, trace, event log and page go.", show_default="results/train-NAME"
         ),
     ] = None,
     json: common.Json = None,
@@ -45,7 +45,9 @@ def train(
     codedfl study rehearse.
 
     Server and devices run in this process, with the real arithmetic and the real messages; a latency model decides
-    whose answers come first, so the times shown are those the fleet would take. Ctrl-C keeps the model so far.
+    whose answers come first, so the times shown are those the fleet would take. Of all epochs the model is kept that
+    every second test row prefers, and the other test rows score it; with --reach, the first that reaches the score.
+    Ctrl-C keeps the model so far.
 
     Example: `codedfl lab train digits --scheme coded-padded --reach 0.95`
     """
@@ -105,7 +107,7 @@ def train(
         return
     kept = "no epoch was finished, so there is no model to keep"
     if outcome is not None:
-        kept = f"kept {outcome['model']}, the model after epoch {outcome['epochs']}"
+        kept = f"kept {outcome['model']}, the model after epoch {outcome['kept_epoch']}"
     if isinstance(stopped, KeyboardInterrupt):
         screen.remark(f"interrupted: {kept}")
         raise typer.Exit(INTERRUPTED)

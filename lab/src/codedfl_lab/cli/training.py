@@ -24,6 +24,7 @@ from codedfl.report.text import score as score_text
 from codedfl.report.text import seconds as seconds_text
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats
+from codedfl_lab.cli.options import usual_sharing
 from codedfl_lab.cli.training_choice import TrainingOptions
 from codedfl_lab.comparing.results import csv_bytes
 from codedfl_lab.comparing.simulator import simulate
@@ -31,6 +32,7 @@ from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.schemes.descriptor import CodedScheme
 from codedfl_lab.schemes.role_keys import RoleKeys
+from codedfl_lab.training.held_out import HeldOut
 
 _PARTITIONS = {
     "sorted": "rows sorted by label and cut",
@@ -56,8 +58,15 @@ class TrainingRun:
     epochs: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
-    model: Floats | None = None
     watch: RunWatch | None = None
+
+    def __post_init__(self) -> None:
+        self.held_out = HeldOut(self.problem, chooses=self.options.target is None and self._tested)
+
+    @property
+    def model(self) -> Floats | None:
+        """The one that is kept; None before the first epoch is finished."""
+        return self.held_out.model
 
     @property
     def score_name(self) -> str:
@@ -138,7 +147,8 @@ class TrainingRun:
                 self.epochs.append(epoch)
                 self.seconds.append(seconds)
                 self.scores.append(score)
-                self.model = self.solver.model
+                assert self.solver.model is not None
+                self.held_out.take(epoch, self.solver.model)
                 if epoch == 1:
                     bar.reset(task, total=total)
                 shown = score_text(score, self.score_name)
@@ -149,7 +159,7 @@ class TrainingRun:
                 self.scheme,
                 self.problem,
                 self.solver,
-                Conditions(self.fleet),
+                Conditions(self.fleet, usual_sharing(self.fleet)),
                 rng,
                 precision=self.options.precision,
                 noise=self.noise,
@@ -162,10 +172,10 @@ class TrainingRun:
         """Write model and trace; returns what --json tells. None, and no files, before the first epoch is finished."""
         if self.model is None:
             return None
-        problem = self.problem
-        tested, best = self._tested, int(np.argmax(self.scores))
-        final = self.scores[-1] if tested else None
-        record = {**about, "protection": self.protection, "epochs": self.epochs[-1], "score": final}
+        problem, kept = self.problem, self.held_out
+        score = kept.score if self._tested else None
+        record = {**about, "protection": self.protection, "epochs": self.epochs[-1], "score": score}
+        record |= {"kept_epoch": kept.epoch, "scored_on": kept.rows}
         model_file, trace_file = folder / MODEL_FILE, folder / TRACE_FILE
         TrainedModel.of(problem, self.model, **record).save(model_file)
         columns = (self.epochs, self.seconds, self.scores)
@@ -180,8 +190,7 @@ class TrainingRun:
             "n_features": problem.n_features,
             "n_outputs": problem.n_outputs,
             "score_name": self.score_name,
-            "best_score": self.scores[best] if tested else None,
-            "best_epoch": self.epochs[best] if tested else None,
+            "last_score": kept.last_score if self._tested else None,
             "target": self.options.target,
             "fleet": self.fleet.name,
             "virtual_seconds": self.seconds[-1],
@@ -192,17 +201,20 @@ class TrainingRun:
             "page": str(folder / PAGE_FILE),
         }
 
+    def _words(self, score: float) -> str:
+        return score_text(score, self.score_name)
+
     def conclude(self, folder: Path) -> None:
         """The outcome of a training that went to its end."""
-        final, highest = self.scores[-1], max(self.scores)
-        score = f"{score_text(final, self.score_name)} on the test rows after {self.epochs[-1]} epochs"
-        if highest > final:
-            at = self.epochs[self.scores.index(highest)]
-            score += f" (best: {score_text(highest, self.score_name)} after {at})"
+        kept, rows = self.held_out, f"{self.held_out.rows} test rows"
+        score = f"{self._words(kept.score)} on {rows} after {kept.last} epochs"
         if not self._tested:
             score = "not known: the rows to test on all have the same target"
-        elif self.options.target is not None and final < self.options.target:
-            score += f"; the target {score_text(self.options.target, self.score_name)} was not reached"
+        elif kept.epoch < kept.last:
+            score = f"{self._words(kept.score)} on {rows} after epoch {kept.epoch}, kept because the other test rows"
+            score += f" prefer it; {self._words(kept.last_score)} after the last, {kept.last}"
+        elif self.options.target is not None and kept.score < self.options.target:
+            score += f"; the target {self._words(self.options.target)} was not reached"
         self.screen.say()
         shortened = f"{self.shortened} training rows were longer than the noise is made for"
         self.screen.facts(

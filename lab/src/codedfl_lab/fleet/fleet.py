@@ -1,7 +1,8 @@
 """Who the devices are: the tau_i, eta_i, gamma and p_i of the paper's Section III-B, read from a TOML file.
 
 A fleet file has ``[server]``, optionally ``[costs]`` and ``[defaults]``, and one ``[[device]]`` table per
-class of like devices. ``paper`` ships with the package. How long things take is :mod:`codedfl_lab.fleet.latency`.
+class of like devices; or it is ``like`` another. ``paper`` ships with the package. How long things take is
+:mod:`codedfl_lab.fleet.latency`; ``latency_models`` name what comes on top, such as heavy tails.
 """
 
 from __future__ import annotations
@@ -33,15 +34,10 @@ PAD_MACS_PER_NUMBER = 13.0
 """ChaCha20 on the six bytes of a number over one MAC of our ring product, on a core with AVX2.
 
 ``make bench`` prints the ratio of the machine at hand; with AVX-512 the product gains more than the cipher and the
-ratio rises. Reports show 0, 1 and 4 times this cost.
+ratio rises. ``costs.prices`` has what is published for a microcontroller.
 """
 SEAL_MACS_PER_NUMBER = 13.0
 """What sealing or opening one number costs, as for a pad number."""
-SIGNING = 0.3
-"""What an upload costs that is hashed and signed, over one that is sealed."""
-VERIFICATION_MACS, EXCHANGE_MACS = 0.9e6, 0.28e6
-"""What checking a signature and sealing or opening an envelope cost, beside our ring product. In no headline: reports
-have a column with them."""
 
 DEFAULT_LATENCY = 0.025
 """Seconds from a message's first bit sent to its first bit received, where a fleet does not say: half of the some 50 ms
@@ -61,7 +57,14 @@ CLASS_RULES = {
     "header_overhead": _NOT_NEGATIVE,
     "latency": _NOT_NEGATIVE,
 }
-_COST_RULES = {"pad_macs_per_number": _NOT_NEGATIVE, "seal_macs_per_number": _NOT_NEGATIVE}
+_COST_RULES = {
+    "pad_macs_per_number": _NOT_NEGATIVE,
+    "seal_macs_per_number": _NOT_NEGATIVE,
+    "hash_macs_per_number": _NOT_NEGATIVE,
+    "verification_macs": _NOT_NEGATIVE,
+    "signature_macs": _NOT_NEGATIVE,
+    "exchange_macs": _NOT_NEGATIVE,
+}
 _RULES = {**CLASS_RULES, **_COST_RULES, "server_mac_rate": _POSITIVE}
 
 
@@ -127,9 +130,11 @@ class Fleet:
     """Device classes expanded to D devices, class after class, and the central server.
 
     ``mac_rate``, ``setup_factor``, ``uplink_rate``, ``downlink_rate``, ``failure_probability``,
-    ``header_overhead`` and ``latency`` are read-only arrays of length D. ``pad_macs_per_number`` and
-    ``seal_macs_per_number`` are what expanding one pad number and sealing (or opening) one number cost a device; 0
-    charges nothing, as in the paper. Vary them with ``dataclasses.replace``.
+    ``header_overhead`` and ``latency`` are read-only arrays of length D. ``pad_macs_per_number``,
+    ``seal_macs_per_number`` and ``hash_macs_per_number`` are what expanding, sealing (or opening) and hashing a number
+    cost a device; ``verification_macs``, ``signature_macs`` and ``exchange_macs`` are for one public-key operation. 0
+    charges nothing, as in the paper. ``latency_models`` are names of models on top of the fleet's own times, with
+    parameters behind them (``codedfl_lab.fleet.latencies``). Vary them with ``dataclasses.replace``.
 
     Paper: V. Shown by ``codedfl lab fleet show``.
 
@@ -146,8 +151,16 @@ class Fleet:
     server_mac_rate: float
     pad_macs_per_number: float = PAD_MACS_PER_NUMBER
     seal_macs_per_number: float = SEAL_MACS_PER_NUMBER
+    hash_macs_per_number: float = 0.0
+    verification_macs: float = 0.0
+    signature_macs: float = 0.0
+    exchange_macs: float = 0.0
+    latency_models: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        models = self.latency_models
+        if not isinstance(models, tuple) or not all(isinstance(one, str) and one for one in models):
+            raise InvalidInput(f"latency_models must be a list of names, such as 'pareto:shape=1.5', got {models!r}")
         for key in ("name", "server_mac_rate", *_COST_RULES):
             _check(key, getattr(self, key))
         if not self.classes:
@@ -192,7 +205,15 @@ class Fleet:
 
     @classmethod
     def load(cls, path_or_name: str | os.PathLike[str]) -> Fleet:
-        """A shipped fleet by its name (``paper``), or a fleet file."""
+        """A shipped fleet by its name (``paper``), or a fleet file; ``+`` puts latency models on top, by their names.
+
+        >>> Fleet.load("paper+pareto:shape=1.2+drift").latency_models
+        ('pareto:shape=1.2', 'drift')
+        """
+        if isinstance(path_or_name, str) and "+" in path_or_name and not Path(path_or_name).exists():
+            below, *models = path_or_name.split("+")
+            found = cls.load(below)
+            return replace(found, name=path_or_name, latency_models=(*found.latency_models, *models))
         folder = resources.files("codedfl_lab.fleet")
         shipped = {p.name.removesuffix(".toml"): p for p in folder.iterdir() if p.name.endswith(".toml")}
         if isinstance(path_or_name, str) and path_or_name in shipped:
@@ -218,10 +239,16 @@ class Fleet:
         except (ValueError, RecursionError) as error:  # of TOML itself, of endless numbers and nesting
             raise InvalidInput(f"{source}: a fleet must be valid TOML, got: {error}") from error
         with _blame(f"{source}: "):
-            known = ("name", "server", "costs", "defaults", "device")
+            known = ("name", "server", "costs", "defaults", "device", "latency_models", "like")
             for key, value in data.items():
                 if key not in known:
                     raise InvalidInput(f"{key} is not a known key ({', '.join(known)}), got {value!r}")
+                if "like" in data and key not in ("like", "name", "latency_models"):
+                    raise InvalidInput(f"{key} must be left out of a fleet that is like another, got {value!r}")
+            models = data.get("latency_models", [])
+            latencies = tuple(models) if isinstance(models, list) else models
+            if "like" in data:
+                return replace(cls.load(data["like"]), name=data.get("name", name), latency_models=latencies)
             server = _section("server", data.get("server", {}), ("mac_rate",), ("mac_rate",))
             costs = _section("costs", data.get("costs", {}), _COST_RULES)
             defaults = _section("defaults", data.get("defaults", {}), CLASS_RULES)
@@ -232,7 +259,7 @@ class Fleet:
             for i, own in enumerate(tables):
                 of_class = {"name": f"class {i}", "latency": DEFAULT_LATENCY, **defaults, **own}
                 classes.append(DeviceClass(**_section(f"device[{i}]", of_class, ("name", *keys), keys)))
-            return cls(data.get("name", name), tuple(classes), server["mac_rate"], **costs)
+            return cls(data.get("name", name), tuple(classes), server["mac_rate"], **costs, latency_models=latencies)
 
     def dumps(self) -> str:
         """The fleet as TOML, every class in full."""
@@ -242,7 +269,8 @@ class Fleet:
         ]
         costs = {key: float(getattr(self, key)) for key in _COST_RULES}
         server = {"mac_rate": float(self.server_mac_rate)}
-        return tomli_w.dumps({"name": self.name, "server": server, "costs": costs, "device": devices})
+        about = {"name": self.name, "latency_models": list(self.latency_models)}
+        return tomli_w.dumps({**about, "server": server, "costs": costs, "device": devices})
 
 
 def _frozen(values: NDArray[Any]) -> NDArray[Any]:

@@ -4,7 +4,8 @@ Every number that crosses a run is a linear form in the owners' own sums and in 
 shares) that are uniform to everybody who does not hold their seed. A combination of the forms that a set of parties
 reads says something about the data exactly when the streams that the set does not know drop out of it; anything else
 is uniform whatever the data are. ``Views.known`` computes what is left. The forms are made of the machines' own code,
-masks and roles; ``tests/liars`` holds them to running machines, for every collusion of small fleets.
+masks and roles; ``tests/coded/test_views.py`` holds them to what running devices of the coded schemes send, number by
+number, and ``tests/liars`` has what the secure sum's devices say.
 
 Small plaintexts add something only where masks are off (lattice reduction). What the total itself says about a device
 is not counted.

@@ -109,6 +109,6 @@ def leading_four(schemes: Sequence[SchemeResult], target: float, sharing: str, s
         ("Conventional FL", fastest.get(BASELINE)),
         ("The paper's scheme", fastest.get(PAPER_SCHEME)),
         ("Ours", ours),
-        ("The fair rival", rivals[0] if rivals else None),
+        ("The strongest baseline", rivals[0] if rivals else None),
     )
     return [Leader(who, one) for who, one in four if one is not None]

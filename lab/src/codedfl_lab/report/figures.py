@@ -133,7 +133,7 @@ def accuracy_figure(
         _limits(axes, curves, target, targets_of(schemes))
         _mark(axes, lines, curves)
         axes.axhline(target, color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
-        axes.set_xlabel("training time, virtual seconds, sharing phase included")
+        axes.set_xlabel("training time, simulated seconds, sharing phase included")
         axes.set_ylabel(f"test {score_name}")
         if score_name == "accuracy":
             # Nothing above 100 %.

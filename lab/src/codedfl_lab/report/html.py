@@ -41,7 +41,7 @@ VERDICT_RULE = (
     " where the whole 95 % interval of the ratio (bootstrap over seeds and draws) says so, and is a tie where the"
     " interval lies on both sides. With fewer than 3 seeds nothing is judged."
 )
-_FIRST_SCREEN = ("Ours", "The fair rival", "The paper's scheme", "Conventional FL")
+_FIRST_SCREEN = ("Ours", "The strongest baseline", "The paper's scheme", "Conventional FL")
 AS_THE_PAPER = ("authors", paper.STEP)  # the authors' sharing formula, and the step that fits the figures
 
 
@@ -150,7 +150,7 @@ def _figure(results: Results, svg: str) -> str:
     if drawn < in_all:
         which = "of each scheme and solver the fastest"
         if results.paper is not None:
-            which = "those of the paper's figure, dropping, ours and the fair rival"
+            which = "those of the paper's figure, dropping, ours and the strongest baseline"
         thinned = f" {drawn} of {in_all} curves are drawn, {which}; all are in the table."
     caption = (
         f"Test {results.score_name} against training time, as in the paper's Figure 1. Lines are medians over"

@@ -20,7 +20,7 @@ from codedfl_lab.report.rows import NOTHING, amount, span, target_text
 
 FURTHER = 4  # more variants of alpha and groups below the best of each scheme and solver
 ABOUT = (
-    "Virtual seconds; gradient descent unless a solver is named. Bytes, MACs and memory of a device for the whole"
+    "Simulated seconds; gradient descent unless a solver is named. Bytes, MACs and memory of a device for the whole"
     " training. Late: how many devices need not be waited for; fail: how many may fail for good, whichever ones."
     " Of Gram: how many directions of the total Gram matrix the server learns. Exposed: how many other devices'"
     " data the server learns alone, with one colluding device, and with two."

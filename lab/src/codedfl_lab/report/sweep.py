@@ -74,7 +74,7 @@ def sweep_figure(parameter: str, found: Sequence[Results]) -> Pictures:
         reached = [(value, median) for value, median in times if median is not None]
         if reached:
             curves[method] = reached
-    height = f"time to {_goal(found[0])}, virtual seconds"
+    height = f"time to {_goal(found[0])}, simulated seconds"
     return curves_figure({found[0].title: curves}, WORDS[parameter], height)
 
 

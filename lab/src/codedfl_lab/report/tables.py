@@ -34,7 +34,7 @@ def comparison_table(
         f"{title}: time to {target_text(target, score_name)}" if title else "",
         "\n".join(
             (
-                "Virtual seconds, median over seeds, 5th to 95th percentile; the sharing phase is timed by the rule"
+                "Simulated seconds, median over seeds, 5th to 95th percentile; the sharing phase is timed by the rule"
                 f" {sharing!r}, descent takes {STEP_WORDS[step]}. Times faster than conventional FL (below 1: slower),"
                 " as what the solver brings × what the code brings.",
                 *remarks(rows),

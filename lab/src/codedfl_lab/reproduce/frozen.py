@@ -11,7 +11,7 @@ Finished parts are kept (`parts`), so a run that was stopped goes on.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -20,56 +20,22 @@ from codedfl.typing import Floats, Integers, Progress
 from codedfl_lab.baselines.gradient_heads import GradientHead
 from codedfl_lab.comparing import paper
 from codedfl_lab.fleet.fleet import Fleet
-from codedfl_lab.fleet.latency import Bulk, FleetLatency, RoundTrip, epoch_arrivals, pad_macs, upload_times
 from codedfl_lab.reproduce.frozen_results import AtEqual, FrozenResults, FrozenRow, FrozenSizes, Lead
 from codedfl_lab.reproduce.frozen_rivals import Standardised, curves, parts_of, tuned
-from codedfl_lab.reproduce.frozen_rows import SPLITS, Embedded
-from codedfl_lab.reproduce.frozen_sums import CLEAR, ClosedSums, closed_forms, pooled, same_sum
+from codedfl_lab.reproduce.frozen_rows import SPLITS, Embedded, held_out_rows
+from codedfl_lab.reproduce.frozen_sums import (
+    CLEAR,
+    CLIP_NORM,
+    EPSILONS,
+    HONEST,
+    ClosedSums,
+    closed_forms,
+    pooled,
+    same_sum,
+)
+from codedfl_lab.reproduce.frozen_times import COLLUDERS, FLOAT_BITS, WORD_BITS, FrozenTimes
 from codedfl_lab.reproduce.parts import Parts
 from codedfl_lab.reproduce.scope import software_versions
-
-_WORD_BITS = 32  # of a number of the secure sum, which its range needs (8 rows step^2 below 2^32)
-_FLOAT_BITS = 32
-_COLLUDERS = 1
-_CHUNK = 1 << 16  # bits of a message that are sent again when they are lost
-
-
-# -- times
-
-
-@dataclass(frozen=True)
-class FrozenTimes:
-    """Seconds on the paper's fleet."""
-
-    fleet: Fleet
-    draws: int
-
-    def ours(self, numbers: int, gram: Floats, clear: bool = False) -> tuple[float, float]:
-        """Of one upload by everybody, and of one reply of each role, without and with X'X; means of draws."""
-        latency, rng = FleetLatency(self.fleet), np.random.default_rng(0)
-        bits = float(_WORD_BITS * numbers)
-        pads = 0.0 if clear else (_COLLUDERS + 1) * pad_macs(self.fleet, bits)
-        found = []
-        for work in (np.zeros_like(gram), gram):
-            bulk = Bulk(bits, "per-message", macs_to_send=pads, chunk_bits=_CHUNK)
-            computed = latency.compute_times(work, self.draws, rng)
-            ended = (computed + upload_times(latency, bulk, self.draws, rng)).max(axis=1)
-            if not clear:  # holders expand a pad for each owner; the first of each role counts
-                reply = RoundTrip(self.fleet.n_devices * pad_macs(self.fleet, bits), 256.0 * self.fleet.n_devices, bits)
-                replies = np.sort(epoch_arrivals(latency, reply, self.draws, rng, _CHUNK), axis=1)
-                ended = ended + replies[:, _COLLUDERS]
-            found.append(float(ended.mean()))
-        return found[0], found[1]
-
-    def per_round(self, head: GradientHead, numbers: int, rows: Floats) -> float:
-        """Of a round: models down, one pass over the rows, models up, and the server waits for all."""
-        bits = float(_FLOAT_BITS * numbers * head.models_sent)
-        trip = RoundTrip(2.0 * numbers * rows, bits, bits)  # a product for the scores, one for the gradient
-        found = epoch_arrivals(FleetLatency(self.fleet), trip, self.draws, np.random.default_rng(0), _CHUNK)
-        return float(found.max(axis=1).mean())
-
-
-# -- the study
 
 
 def reproduce_frozen(
@@ -95,7 +61,7 @@ def reproduce_frozen(
         dataset=data.name,
         classes=data.classes,
         width=data.X.shape[1],
-        n_train=len(data.y) - len(data.y) // 10,
+        n_train=len(held_out_rows(len(data.y), 0)[0]),
         n_test=len(data.y_test),
         seeds=study.sizes.seeds,
         command=command,
@@ -134,7 +100,8 @@ class _Study:
         sizes, places = self.sizes, [(split, devices) for split in SPLITS for devices in self.sizes.devices]
         for seed in range(sizes.seeds):
             self._say(f"closed forms, seed {seed}", 0.1 * seed / sizes.seeds)
-            found = self.parts.get(f"closed forms, seed {seed}", partial(closed_forms, self.data, seed))
+            made = partial(closed_forms, self.data, seed)
+            found = self.parts.get(f"closed forms, seed {seed}", made, repr((EPSILONS, HONEST, CLIP_NORM)))
             self.closed.append(ClosedSums(*found))
             for one in self.narrower:
                 name = f"closed forms, {one.X.shape[1]} numbers, seed {seed}"
@@ -201,8 +168,8 @@ class _Study:
         split, devices = place
         width = 1 + n_features + data.n_classes
         numbers, score = width * (width + 1) // 2, 8.0 * (1 + n_features) * data.n_classes * len(closed[0].heads)
-        size, gram = _WORD_BITS * numbers / 8, owned * width**2 / 2
-        shared = size * (_COLLUDERS + 1) / devices  # one holder of each role sends the sum of pads
+        size, gram = WORD_BITS * numbers / 8, owned * width**2 / 2
+        shared = size * (COLLUDERS + 1) / devices  # one holder of each role sends the sum of pads
         found = []
         for method in closed[0].by_method:
             clear = method == CLEAR
@@ -230,7 +197,7 @@ class _Study:
         each_seed = [one[head.name] for one in reached]
         curve, rounds = np.mean(each_seed, axis=0).tolist(), self.sizes.rounds
         numbers = (1 + self.data.X.shape[1]) * self.data.n_classes
-        size = _FLOAT_BITS * numbers * head.models_sent / 8
+        size = FLOAT_BITS * numbers * head.models_sent / 8
         each = times.per_round(head, numbers, owned)
 
         def after(budget: float, price: float, ours: FrozenRow) -> Lead:

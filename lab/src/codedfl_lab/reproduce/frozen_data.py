@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from codedfl.typing import Progress
 from codedfl_lab.datasets.cifar import CLASSES, load_pictures
 from codedfl_lab.datasets.mails import load_mails
 from codedfl_lab.reproduce.frozen import reproduce_frozen
+from codedfl_lab.reproduce.frozen_kernels import kernel_rows
 from codedfl_lab.reproduce.frozen_results import FrozenResults, FrozenSizes
 from codedfl_lab.reproduce.frozen_rows import Embedded
 from codedfl_lab.reproduce.parts import Parts
@@ -33,14 +35,19 @@ def frozen_on(
     kept: Path | None = None,
     narrower: Sequence[Encoder] = (),
 ) -> FrozenResults:
-    """The benchmark on CIFAR-10, or on mails where the encoder takes texts.
+    """The benchmark on CIFAR-10 and the paper's two data sets, or on mails where the encoder takes texts.
 
     sizes: None is a quick look at every 20th row. kept: a folder for finished parts.
     narrower: encoders of the same rows to fewer numbers.
     """
     made, every = mails if isinstance(encoder, TextEncoder) else cifar, 1 if sizes else QUICK_EVERY
     data, *fewer = (made(one, scope, every, say) for one in (encoder, *narrower))
-    return reproduce_frozen(data, sizes or QUICK, say, scope.command, Parts(kept, data.digest), fewer)
+    found = reproduce_frozen(data, sizes or QUICK, say, scope.command, Parts(kept, data.digest), fewer)
+    if isinstance(encoder, TextEncoder):
+        return found
+    parts = Parts(kept)
+    kernels = kernel_rows(scope, (sizes or QUICK).draws, parts, say)
+    return replace(found, kernels=kernels, seconds=found.seconds + parts.seconds)
 
 
 def cifar(encoder: Encoder, scope: ClaimScope, every: int, say: Progress) -> Embedded:

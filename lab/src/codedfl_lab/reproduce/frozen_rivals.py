@@ -40,16 +40,32 @@ def parts_of(data: Embedded, split: str, devices: int, seed: int) -> list[Intege
 
 
 def tuned(data: Embedded, scaled: Standardised, split: str, devices: int, sizes: FrozenSizes) -> list[dict[str, Any]]:
-    """Of each method the candidate with the most right predictions on held-out rows at the end, of the first seed."""
+    """Of each method the candidate with the most right predictions on held-out rows at the end, of the first seed.
+
+    Where that is one with the smallest or the largest rate, rates beyond are tried, too.
+    """
     _, out = held_out_rows(len(data.y), 0)
-    heads = candidates(sizes.rates, sizes.pulls)
     parts = parts_of(data, split, devices, 0)
-    theta = next(islice(trained(heads, scaled.X, scaled.hot, parts, 0), sizes.rounds - 1, None))
-    best: dict[str, tuple[float, GradientHead]] = {}
-    for head, judged in zip(heads, accuracy(scaled.X[out], data.y[out], theta), strict=True):
-        if head.name not in best or judged > best[head.name][0]:
-            best[head.name] = judged, head
-    return [asdict(head) for _, head in best.values()]
+    tried: dict[GradientHead, float] = {}
+    best: dict[str, GradientHead] = {}
+    heads = candidates(sizes.rates, sizes.pulls)
+    while heads:
+        theta = next(islice(trained(heads, scaled.X, scaled.hot, parts, 0), sizes.rounds - 1, None))
+        tried |= dict(zip(heads, accuracy(scaled.X[out], data.y[out], theta), strict=True))
+        best = {name: _best(name, tried) for name in dict.fromkeys(one.name for one in tried)}
+        heads = [one for head in best.values() for one in _beyond(head, tried)]
+    return [asdict(head) for head in best.values()]
+
+
+def _best(name: str, tried: dict[GradientHead, float]) -> GradientHead:
+    """Of one method; the first of several."""
+    return max((one for one in tried if one.name == name), key=tried.__getitem__)
+
+
+def _beyond(head: GradientHead, tried: dict[GradientHead, float]) -> list[GradientHead]:
+    """Rates that are not tried yet, next to one at the edge of those that are."""
+    rates = [one.rate for one in tried if (one.name, one.pull) == (head.name, head.pull)]
+    return [head.at(head.rate * factor) for edge, factor in ((max, 3.0), (min, 1 / 3)) if head.rate == edge(rates)]
 
 
 def curves(

@@ -1,16 +1,15 @@
 """Schemes by name: those of this package, those registered, and those of other packages.
 
 Another package adds a scheme by ``register_scheme``, or by an entry point of the group ``codedfl.schemes`` that names a
-subclass of ``Scheme``. Entry points are looked for when all names are wanted or one is not known yet; one that cannot
-be loaded is left out of the list, stands in ``SCHEMES.broken`` and says why when it is asked for by name.
+subclass of ``Scheme``. Behind a name its parameters may stand, as in ``role-keys:colluders=2,narrow=true``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
 from codedfl.additions import SCHEMES as GROUP
-from codedfl.additions import additions, load_addition
+from codedfl.additions import Registry, named, with_parameters
 from codedfl.errors import InvalidInput
 from codedfl_lab.schemes.coded_keys import CodedKeys, OneShot
 from codedfl_lab.schemes.coded_padded import CodedPadded
@@ -18,53 +17,15 @@ from codedfl_lab.schemes.descriptor import CodedScheme, Scheme
 from codedfl_lab.schemes.role_keys import RoleKeys, RoleSums
 
 
-class SchemeRegistry(Mapping[str, type[Scheme]]):
-    """Classes of schemes by name, in the order in which they were added."""
-
-    def __init__(self, *schemes: type[Scheme]) -> None:
-        self._known = {scheme.name: scheme for scheme in schemes}
-        self._looked = False
-        self._broken: dict[str, str] = {}
-
-    @property
-    def broken(self) -> Mapping[str, str]:
-        """Why entry points could not be loaded, one line each, by name."""
-        self._look()
-        return self._broken
-
-    def __getitem__(self, name: str) -> type[Scheme]:
-        if name not in self._known:
-            self._look()
-        return self._known[name]
-
-    def __iter__(self) -> Iterator[str]:
-        self._look()
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        self._look()
-        return len(self._known)
-
-    def add(self, scheme: type[Scheme]) -> None:
-        if not (isinstance(scheme, type) and issubclass(scheme, Scheme)):
-            raise InvalidInput(f"a scheme must be a subclass of codedfl_lab.Scheme, got {scheme!r:.80}")
-        if self._known.get(scheme.name, scheme) is not scheme:
-            raise InvalidInput(f"a scheme's name must be new, got {scheme.name!r}, which is registered")
-        self._known[scheme.name] = scheme
-
-    def _look(self) -> None:
-        """Once a process: what other packages offer. A broken one must not keep the others from working."""
-        if self._looked:
-            return
-        self._looked = True
-        for name, entry in additions(GROUP).items():
-            try:
-                load_addition(entry, "scheme", self.add)
-            except InvalidInput as error:
-                self._broken[name] = str(error)
+def check_scheme(scheme: Any) -> None:
+    """Refuse what is no class of schemes."""
+    if not (isinstance(scheme, type) and issubclass(scheme, Scheme)):
+        raise InvalidInput(f"a scheme must be a subclass of codedfl_lab.Scheme, got {scheme!r:.80}")
 
 
-SCHEMES = SchemeRegistry(CodedPadded, CodedKeys, OneShot, RoleKeys, RoleSums)
+SCHEMES: Registry[type[Scheme]] = Registry(
+    GROUP, "scheme", check_scheme, CodedPadded, CodedKeys, OneShot, RoleKeys, RoleSums
+)
 
 
 def register_scheme(scheme: type[Scheme]) -> None:
@@ -84,27 +45,20 @@ def register_scheme(scheme: type[Scheme]) -> None:
 
 def scheme_type(name: str) -> type[Scheme]:
     """The class of a scheme by its name."""
-    if name in SCHEMES:
-        return SCHEMES[name]
-    if name in SCHEMES.broken:
-        raise InvalidInput(SCHEMES.broken[name])
-    raise InvalidInput(f"scheme must be one of {', '.join(SCHEMES)}, got {name!r}")
+    return SCHEMES.take(name)
 
 
 def make_scheme(scheme: str | Scheme, n_devices: int) -> Scheme:
-    """A scheme by its name, as it is best for ``n_devices`` when nothing else is known; an object as it is."""
-    return scheme if isinstance(scheme, Scheme) else scheme_type(scheme).default_for(n_devices)
+    """A scheme by its name, as it is best for ``n_devices`` but for parameters behind the name; an object as it is."""
+    if isinstance(scheme, Scheme):
+        return scheme
+    name, parameters = named(scheme)
+    return with_parameters(scheme_type(name).default_for(n_devices), parameters)
 
 
 def coded_type(name: str) -> type[CodedScheme]:
     """The class of a scheme that runs as requests and replies, by its name."""
-    kind = SCHEMES.get(name)
-    if kind is not None and issubclass(kind, CodedScheme):
-        return kind
-    if name in SCHEMES.broken:
-        raise InvalidInput(SCHEMES.broken[name])
-    coded = [other for other, kind in SCHEMES.items() if issubclass(kind, CodedScheme)]
-    raise InvalidInput(f"scheme must be one of {', '.join(coded)}, got {name!r}")
+    return cast(type[CodedScheme], SCHEMES.take(name, lambda kind: issubclass(kind, CodedScheme)))
 
 
 def coded_scheme(

@@ -9,11 +9,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, get_type_hints
 
 import msgspec
 import numpy as np
 
+from codedfl.additions import FEATURES
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.errors import InvalidInput
 from codedfl.on_demand import Register
@@ -118,7 +119,7 @@ class FeatureMap(Protocol):
         """Raises where this machine lacks what a row would need, such as a package or a file."""
 
 
-_PLAIN: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "bool": bool, "str": str}
+_PLAIN: dict[object, Callable[[Any], Any]] = {int: int, float: float, bool: bool, str: str}
 
 
 @dataclass(frozen=True)
@@ -148,8 +149,7 @@ class PlainMap(ABC):
 
     def definition(self) -> JsonObject:
         """The kind and every field."""
-        values = {one.name: _PLAIN[str(one.type)](getattr(self, one.name)) for one in fields(self)}
-        return {"kind": self.kind, **values}
+        return {"kind": self.kind, **{name: read(getattr(self, name)) for name, read in self._plain_fields().items()}}
 
     def to_dict(self) -> JsonObject:
         """The definition alone."""
@@ -159,13 +159,23 @@ class PlainMap(ABC):
     def from_dict(cls, saved: Unchecked) -> Self:
         """The map that ``to_dict`` described."""
         try:
-            values = {one.name: _PLAIN[str(one.type)](saved[one.name]) for one in fields(cls)}
+            values = {name: read(saved[name]) for name, read in cls._plain_fields().items()}
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(f"{cls.called} must be complete, got {error!r}") from error
         return cls(**values)
 
+    @classmethod
+    def _plain_fields(cls) -> dict[str, Callable[[Any], Any]]:
+        """How to read each field, by the type that its annotation names, in quotes or not."""
+        hints = get_type_hints(cls)
+        found = {one.name: hints[one.name] for one in fields(cls)}
+        for name, kind in found.items():
+            if kind not in _PLAIN:
+                raise InvalidInput(f"a field of a PlainMap must be int, float, bool or str, got {name}: {kind}")
+        return {name: _PLAIN[kind] for name, kind in found.items()}
 
-FEATURE_MAPS = Register[type[FeatureMap]]("codedfl.data.features")
+
+FEATURE_MAPS = Register[type[FeatureMap]]("codedfl.data.features", (FEATURES, "feature map"))
 
 Map = TypeVar("Map", bound=type[FeatureMap])
 

@@ -1,6 +1,4 @@
-"""Powers of columns as features: a map with a parameter of its own, ``degree``."""
-
-from __future__ import annotations
+"""A feature map from outside: powers of columns, with a parameter of its own, ``degree``."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,9 +6,7 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
-from codedfl.data.features.feature_map import FeatureChoice, PlainMap, own_keys, register_feature_map
-from codedfl.data.preprocessing import Preprocessing
-from codedfl.typing import Floats, Rows
+from codedfl.data.features.feature_map import PlainMap, own_keys, register_feature_map
 
 
 class PowersKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -20,9 +16,10 @@ class PowersKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @register_feature_map
 @dataclass(frozen=True)
 class Powers(PlainMap):
-    """x -> 1, x, x^2, ..., x^degree of every column."""
+    """A constant, and x, x^2, ..., x^degree of every column, each divided by the largest that a scaled one allows."""
 
     degree: int
+    bound: float  # public: of a scaled column, and so of every feature
 
     name: ClassVar[str] = "powers"
     kind: ClassVar[str] = "powers"
@@ -30,19 +27,13 @@ class Powers(PlainMap):
     Keys: ClassVar[type[msgspec.Struct]] = PowersKeys
 
     @classmethod
-    def choose(cls, inputs: Preprocessing, choice: FeatureChoice) -> Powers:
-        keys = own_keys(cls, choice.keys)
-        assert isinstance(keys, PowersKeys)
-        return cls(inputs.n_columns, keys.degree)
+    def choose(cls, inputs, choice):
+        return cls(inputs.n_columns, own_keys(cls, choice.keys).degree, inputs.bound)
 
     @property
-    def n_features(self) -> int:
+    def n_features(self):
         return 1 + self.degree * self.input_dim
 
-    @property
-    def bound(self) -> float:
-        return 1.0
-
-    def transform(self, X: Rows) -> Floats:
-        columns = [np.asarray(X, dtype=np.float64) ** power for power in range(1, self.degree + 1)]
-        return np.hstack((np.ones((len(X), 1)), *columns))
+    def transform(self, X):
+        powers = [(X.astype(np.float64) / self.bound) ** power for power in range(1, self.degree + 1)]
+        return self.bound * np.hstack([np.ones((len(X), 1)), *powers])
