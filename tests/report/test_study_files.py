@@ -94,7 +94,7 @@ def test_what_a_reference_was_merged_with_is_said():
     study = Study("stays", (ward,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
     findings = StudyFindings(None, None, "", None, "", 100, (), [], ((2,), (), ()))
     assert merged_words(study, findings) == [
-        "ward: b counted as 'other', at every device: too few people have them",
+        "ward: b counted as 'other', at every device: too few people have one of these",
         "ward: the reference level is now other",
     ]
 
