@@ -17,7 +17,7 @@ from codedfl.contract.combinations import cell_columns
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.judgement import DisclosureFinding, judged
 from codedfl.contract.ledger import Approval, Ledger
-from codedfl.contract.models.glm import GlmModel
+from codedfl.contract.models import StudyModel
 from codedfl.contract.policy import Policy, policy_objection, shown_directions, spending_objection, study_rho
 from codedfl.contract.roster import Roster, groups_of
 from codedfl.contract.seen import SeenRows, recognised, seen_rows
@@ -216,9 +216,9 @@ def _findings(
             )
 
 
-def _few_combinations(study: Study, model: object, rows: SeenRows) -> int:
+def _few_combinations(study: Study, model: StudyModel, rows: SeenRows) -> int:
     """Of columns with names or few values, which iterations tell apart."""
-    if not isinstance(model, GlmModel):
+    if not model.iterates:
         return 0
     values = rows.values[:, cell_columns(study, model)]
     if not values.size:

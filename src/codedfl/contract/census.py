@@ -419,9 +419,13 @@ def _refused(study: Study, last: Round) -> dict[str, str]:
                 " logistic or Poisson model"
             )
         if family.kind == "cluster":
+            model = next(one for one in study.models if one.name == family.of)
             found[family.of] = (
-                f"clusters of several rows must have at least {k} rows in the model {family.of!r}, got fewer: errors by"
-                " clusters and by rows would differ by them; take errors = 'HC1'"
+                f"sets with several classes must have at least {k} people in the model {family.of!r}, got fewer: its"
+                " sums are of them alone; take wider sets, or ask more devices to join"
+                if model.discordant
+                else f"clusters of several rows must have at least {k} rows in the model {family.of!r}, got fewer:"
+                " errors by clusters and by rows would differ by them; take a model with errors = 'HC1'"
             )
     return found
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from codedfl.analyses.driving import TOTAL_FILE, findings_json, total_json
 from codedfl.analyses.inference import WIDTH
 from codedfl.analyses.left_out import terms_left_out
+from codedfl.analyses.nested import nested
 from codedfl.analyses.study_analysis import CLIPPED, StudyFindings
 from codedfl.analyses.table_one import TableOneFinding
 from codedfl.contract.merging import times_place
@@ -179,6 +180,8 @@ def summary_text(study: Study, findings: StudyFindings) -> str:
         lines += [*findings.inference.summary().splitlines(), f"{CLIPPED}: {clipped}" if clipped else "", ""]
     for one in findings.models:
         lines += [f"model {one.name}", *one.lines(), ""]
+    if compared := nested(findings.models):
+        lines += ["nested models", *(one.line() for one in compared), ""]
     return "\n".join(narrow(lines))
 
 
