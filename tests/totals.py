@@ -31,6 +31,7 @@ def conducted(
 ) -> StudyFindings:
     run = conduct(study)
     ask = next(run)
+    answer: Any
     while True:
         if ask.statistic == "census":
             answer: Any = census_of(study, snapshots)

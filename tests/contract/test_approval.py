@@ -397,7 +397,7 @@ def test_the_ledger_of_0_3_goes_on_counting(folder: DeviceFolder):
         (old,) = ledger.approvals
     folder.base.close()
     (folder.path / "ledger.sqlite").unlink()
-    numbers = ([], old.width, old.rows, old.held_out, "days", [10.0, 20.0])
+    numbers: Any = ([], old.width, old.rows, old.held_out, "days", [10.0, 20.0])
     who = (old.digest, old.name, old.edition, old.who, old.when, sorted(old.pod), list(old.statistics))
     given = [[old.digest, "gram", b"a" * 32, b"run 1", "then"], [old.digest, "gram", b"a" * 32, b"run 2", "then"]]
     asked = [[old.digest, b"e" * 32]]

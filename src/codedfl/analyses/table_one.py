@@ -106,7 +106,7 @@ class TableOneFinding:
     >>> from codedfl.analyses.table_one import DescribedNumber, TableOneFinding
     >>> age = DescribedNumber("age", 480, 0, 61.5, 17.1, (31, 50, 63, 74, 86), (0.0, 200.0), 1.0, None)
     >>> print(*TableOneFinding("table 1", 480, 0, (age,), "age", "", {}).lines(), sep="\n")
-    480 rows, 0 left out without 'age'
+    480 rows, 0 left out for missing values
                             n missing      mean       sd     25 %     50 %     75 %
     age                   480       0      61.5     17.1       50       63       74
     """
@@ -126,7 +126,7 @@ class TableOneFinding:
     def lines(self) -> list[str]:
         """For people, at most 79 columns wide."""
         quartiles = [f"{share:.0%}".replace("%", " %") for share in QUANTILES[1:4]]
-        found = [f"{self.rows} rows, {self.left_out} left out without {self.target!r}"]
+        found = [f"{self.rows} rows, {self.left_out} left out for missing values"]
         found.append(_line("", "n", "missing", "mean", "sd", *quartiles))
         for one in self.columns:
             if isinstance(one, DescribedNumber):

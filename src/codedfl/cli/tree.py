@@ -27,7 +27,7 @@ TREE = (
         ),
         kit=(
             "study_kit:make_kits",
-            "Make one file for each site, of public parts: study, roster, broker, certificate.",
+            "Make of a study and the requests of all sites one kit for each: a file of public parts.",
         ),
         rehearse=("study_rehearsal:rehearse_study", "Run a study on tables of this machine, as a dry run."),
         report=(
@@ -36,7 +36,7 @@ TREE = (
         ),
         release=(
             "study_release:release_study",
-            "Check a result by the rules of output checkers, and write what may be published.",
+            "Check a result by the rules of output checkers, and write what may be published into a folder of its own.",
         ),
         refit=(
             "study_refit:refit_study",
@@ -124,7 +124,7 @@ TREE = (
         "Set up and start a message broker of one's own.",
         new=("broker:new", "Write a broker's folder: its authority and certificate, access lists, limits."),
         renew=("broker:renew", "Make the broker a new certificate in time."),
-        revoke=("broker:revoke", "Refuse a device's certificate from now on, for example because it was lost."),
+        revoke=("broker:revoke", "Refuse a device's certificate from now on, for example because its key was lost."),
         start=(
             "broker:start",
             "Start the broker in this folder: mosquitto where it is installed, else a small one of codedfl's own.",

@@ -15,7 +15,9 @@ upload in the place of bits; and z + 1 owners must have anybody, or it would be 
 
 Where there are no more groups than z, every group could have such an owner. There bits are taken for bits, and z owners
 may invent k people each; one that uploads other numbers could make a cell pass, and THREAT_MODEL says so. More groups
-mend it. In any case an owner that has people in a cell that is said to have none refuses.
+mend it. Where a role has fewer than z + 1 holders (three hospitals at z = 1), nobody can sign what a server says of others,
+and nothing is believed: a cell passes only where nobody has a few. A key-only participant mends that. In any case an
+owner that has people in a cell that is said to have none refuses.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.contract.cells import Family, StudyCells, size_marks
+from codedfl.contract.cells import CellFamily, StudyCells, size_marks
 from codedfl.contract.merging import Merged, held_out_place, merged_study, places_left, times_place
 from codedfl.contract.study import Study, StudyColumn, factors_of
 from codedfl.data.columns import CategoryColumn
@@ -53,7 +55,7 @@ class GroupCount:
 
     @classmethod
     def of(cls, numbers: Sequence[int], cells: int, owners: int) -> GroupCount:
-        """Of the numbers of a total; refused where they are none of so many owners."""
+        """Of the numbers of a total; refused where they cannot be those of its owners."""
         found = np.array(numbers, dtype=np.int64)
         bits, sizes = found[: 3 * cells].reshape(3, -1), found[3 * cells :]
         # Invariant: whatever an owner invents, its group cannot say more than its owners could.
@@ -73,7 +75,7 @@ class GroupCount:
         return np.asarray(self.bits[2])
 
     def people(self, k: int) -> Integers:
-        """At least so many, if nobody in the group invents."""
+        """A lower bound, if nobody in the group invents."""
         return np.asarray(np.diff(bit_marks(k), prepend=0) @ self.bits)
 
 
@@ -122,12 +124,13 @@ def parts_of(groups: Sequence[int], colluders: int) -> tuple[tuple[int, ...], ..
 class Round:
     """One round of a census: what every part says of the cells of the study with the mergings so far.
 
-    colluders: z.
+    colluders: z. certified: whether z + 1 devices have signed it; else its numbers are the server's word.
     """
 
     study: Study
     parts: Sequence[GroupCount]
     colluders: int
+    certified: bool = True
 
     @property
     def believed(self) -> bool:
@@ -135,9 +138,12 @@ class Round:
         return len(self.parts) > self.colluders
 
     def bound(self) -> Integers:
-        """Honest people of each cell: at least so many, whatever z owners invent."""
+        """A lower bound of the honest people of each cell, whatever z owners invent."""
         k = self.study.smallest_cell
         counts = np.stack([one.people(k) for one in self.parts])
+        # Invariant: where nobody can sign, nobody relies on what a server says of others.
+        if not self.certified:
+            return np.zeros(counts.shape[1], dtype=np.int64)
         if self.believed:
             return np.asarray(np.sort(counts, axis=0)[: len(counts) - self.colluders].sum(axis=0))
         return np.asarray(counts.sum(axis=0) - self.colluders * k)
@@ -155,7 +161,7 @@ class Round:
         return passing
 
     def rows(self, held_out: bool = False) -> int:
-        """At least so many rows: of honest owners, or where there are too few parts to tell, of all."""
+        """A lower bound of the rows: of honest owners, or where there are too few parts to tell, of all."""
         marks, place = np.array(size_marks(self.study)), int(held_out)
         counts = []
         for one in self.parts:
@@ -206,6 +212,7 @@ class Census:
     """The rounds of a census so far.
 
     sizes: how many owners each part has (``parts_of``). counts: for each round the numbers of each part.
+    certified: whether they are signed (``Round``).
 
     >>> from codedfl.contract.study_columns import NumberTarget
     >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c", "d")))
@@ -216,7 +223,14 @@ class Census:
     (((2, 3), (), ()), False)
     """
 
-    def __init__(self, study: Study, sizes: Sequence[int], counts: Sequence[Sequence[Sequence[int]]]) -> None:
+    def __init__(
+        self,
+        study: Study,
+        sizes: Sequence[int],
+        counts: Sequence[Sequence[Sequence[int]]],
+        *,
+        certified: bool = True,
+    ) -> None:
         if not 1 <= len(counts) <= MOST_ROUNDS:
             raise InvalidInput(f"a census must have 1 to {MOST_ROUNDS} rounds, got {len(counts)}")
         self.study = study
@@ -229,7 +243,7 @@ class Census:
             merged = merged_study(study, self.merged)
             cells = StudyCells(merged).count
             parts = [GroupCount.of(numbers, cells, size) for numbers, size in zip(one, sizes, strict=True)]
-            self.last = Round(merged, parts, study.colluders)
+            self.last = Round(merged, parts, study.colluders, certified)
             following = _merging(study, self.merged, self.last)
             self._nothing_left = not places_left(study, following)
             self.is_over = self._nothing_left or following == self.merged
@@ -303,7 +317,7 @@ def _levels(one: StudyColumn, gone: list[int], merged: Study, passes: NDArray[np
     return sorted({*gone, *(column.levels.index(level) for level in failing)})
 
 
-def _number(merged: Study, family: Family, gone: list[int], passes: NDArray[np.bool_]) -> list[int]:
+def _number(merged: Study, family: CellFamily, gone: list[int], passes: NDArray[np.bool_]) -> list[int]:
     """(0,) drops the mark of few missing values, (1,) the column: all of it where few rows differ from the others."""
     one = next(it for it in merged.columns if it.column.name == family.of)
     if family.kind == "missing" and passes[1] and one.width > 1:

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.contract.judgement import Finding
+from codedfl.contract.judgement import DisclosureFinding
 from codedfl.contract.snapshot import Tags, as_saved, tags_of, taken
 from codedfl.contract.study import Study
 from codedfl.data.columns import as_texts
@@ -54,19 +54,9 @@ truncated)
         return cls(tuple(columns), used, told, name, np.frombuffer(ids, dtype="<u8"))
 
 
-def is_former(data: bytes) -> bool:
-    """Whether hashes were written by 0.3: what comes first there is a list of columns, and a format now.
-
-    >>> is_former(msgspec.msgpack.encode((["age"], "id")))
-    True
-    """
-    found = msgspec.msgpack.decode(data)
-    return isinstance(found, list) and bool(found) and isinstance(found[0], list)
-
-
 def former_findings(
     study: Study, table: RawTable, key: bytes, earlier: Mapping[str, FormerRows], k: int
-) -> Iterable[Finding]:
+) -> Iterable[DisclosureFinding]:
     """Rows that were recoded, came, left or were changed since a study of 0.3, by its name, where they are few."""
     for name, past in earlier.items():
         columns, ids = _as_before(study, table, key, past)
@@ -87,7 +77,7 @@ def former_findings(
             ),
         ):
             if 0 < few < k:
-                yield Finding(
+                yield DisclosureFinding(
                     "former",
                     f"{few} row(s) {what} than in {name}, a study of 0.3 that recoded what was rare: differences of"
                     f" sums are about these (fewer than {k})",

@@ -18,7 +18,7 @@ _MOST_OWNERS = 1 << 16
 
 
 @register_statistic
-class Census(Statistic):
+class CensusBits(Statistic):
     """Three bits for each cell of the merged study, and how many rows there are at least, in powers of two.
 
     It is summed over one disclosure group at a time, and certified where there are more groups than owners that may
@@ -28,10 +28,10 @@ class Census(Statistic):
     --------
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import CategoryColumn
-    >>> from codedfl.statistics.census import Census
+    >>> from codedfl.statistics.census import CensusBits
     >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b")))
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
-    >>> Census(Study("stays", (ward,), days, 5000, 1000, 3, held_out=0.0)).length
+    >>> CensusBits(Study("stays", (ward,), days, 5000, 1000, 3, held_out=0.0)).length
     22
     """
 
