@@ -71,6 +71,7 @@ class StudyCells:
         for name, one in self._numbers:
             found.append(CellFamily("missing", name, 2))
             found.append(CellFamily("number", name, 2 if _two_valued(one) else 1))
+            found.append(CellFamily("common", name, 1))
         if isinstance(study.target, ClassTarget):
             found.append(CellFamily("class", study.target.name, len(study.target.classes)))
         else:
@@ -93,6 +94,13 @@ class StudyCells:
                 found += [
                     CellFamily("level", name, len(column.levels), held_out=True) for name, column in self._categories
                 ]
+                found += [
+                    CellFamily("interval", name, len(marks) + 1, held_out=True) for name, marks in self._marks.items()
+                ]
+                for name, one in self._numbers:
+                    found.append(CellFamily("missing", name, 2, held_out=True))
+                    found.append(CellFamily("number", name, 2 if _two_valued(one) else 1, held_out=True))
+                    found.append(CellFamily("common", name, 1, held_out=True))
         return tuple(found)
 
     @property
@@ -128,7 +136,7 @@ class StudyCells:
     # -- which columns and models have cells
 
     @cached_property
-    def _told(self) -> frozenset[str]:
+    def told(self) -> frozenset[str]:
         """Columns of which something is summed level by level, or value by value."""
         clusters = {getattr(one, "cluster", "") for one in self.study.models}
         used = {name for one in self.study.models for name in (*one.columns, *one.uses)} - clusters
@@ -139,12 +147,12 @@ class StudyCells:
     @cached_property
     def _categories(self) -> tuple[tuple[str, CategoryColumn], ...]:
         columns = (one.column for one in self.study.columns if isinstance(one.column, CategoryColumn))
-        return tuple((one.name, one) for one in columns if one.name in self._told)
+        return tuple((one.name, one) for one in columns if one.name in self.told)
 
     @cached_property
     def _numbers(self) -> tuple[tuple[str, StudyColumn], ...]:
         columns = ((one.column.name, one) for one in self.study.columns if one.range is not None)
-        return tuple((name, one) for name, one in columns if name in self._told)
+        return tuple((name, one) for name, one in columns if name in self.told)
 
     @cached_property
     def _marks(self) -> dict[str, tuple[tuple[float, bool], ...]]:
@@ -154,7 +162,7 @@ class StudyCells:
         """
         found: dict[str, set[tuple[float, bool]]] = {}
         for one in self.study.columns:
-            for factor in factors_of(one) if one.column.name in self._told else ():
+            for factor in factors_of(one) if one.column.name in self.told else ():
                 if marks := factor.divides:
                     found.setdefault(factor.column, set()).update((mark, mark in factor.begins) for mark in marks)
         return {name: tuple(sorted(marks)) for name, marks in found.items()}
@@ -200,7 +208,7 @@ class StudyCells:
             return rows.target
         if family.kind == "target":
             return np.where(rows.target == 0, 1 if family.count == 2 else NOWHERE, 0)
-        if family.kind in ("level", "missing", "number"):
+        if family.kind in ("level", "missing", "number", "common"):
             place = self.study.table_columns.names.index(family.of)
             return self._of_column(family, self.study.columns[place], rows.codes[:, place])
         if family.kind == "interval":
@@ -219,6 +227,8 @@ class StudyCells:
     def _of_column(self, family: CellFamily, one: StudyColumn, codes: Integers) -> Integers:
         if family.kind == "level":
             return codes
+        if family.kind == "common":  # a flag need not be 0 or 1, nor stand at an end of its range
+            return np.where((codes == _commonest(codes[codes != GAP])) | (codes == GAP), NOWHERE, 0)
         if family.kind == "missing":  # those that have the number are cells as well: few of them stand out, too
             return np.where(codes == GAP, 0, 1)
         differs = np.where(codes == one.base, 1 if family.count == 2 else NOWHERE, 0)
@@ -242,6 +252,14 @@ class StudyCells:
         if model.discordant:
             sizes = np.bincount(np.unique(np.stack((places, rows.target)), axis=1)[0], minlength=len(sizes))
         return np.where(sizes[places] > 1, 0, NOWHERE)
+
+
+def _commonest(codes: Integers) -> int:
+    """The code that most rows have, the lowest of several."""
+    ordered = np.sort(codes)
+    begins = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
+    lengths = np.diff(begins, append=len(ordered))
+    return int(ordered[begins[lengths.argmax()]]) if len(ordered) else GAP
 
 
 def _two_valued(one: StudyColumn) -> bool:

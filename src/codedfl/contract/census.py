@@ -279,11 +279,11 @@ def _merging(study: Study, merged: Merged, last: Round) -> Merged:
             continue
         if family.held_out:
             # Without the products of held-out rows a score is left; without enough people in them, none.
-            found[held_out_place(study)] = [max(1 if family.kind == "level" else 2, *found[held_out_place(study)], 0)]
+            found[held_out_place(study)] = [max(2 if family.kind == "rows" else 1, *found[held_out_place(study)], 0)]
         elif family.kind == "level":
             place = columns[family.of]
             found[place] = _levels(study.columns[place], found[place], last.study, passes, counts)
-        elif family.kind in ("missing", "number"):
+        elif family.kind in ("missing", "number", "common"):
             found[columns[family.of]] = _number(last.study, family, found[columns[family.of]], passes)
         elif family.kind in ("time", "begin"):
             times.append((passes, having))

@@ -82,14 +82,19 @@ def _of_rows(new: SeenRows, family: Sequence[Past], k: int) -> Iterator[Disclosu
     sums, names, held_out = _memberships(studies)
     if len(family) == 0:
         return
-    classes, counts = np.unique(sums, axis=0, return_counts=True)
+    classes, of_row = np.unique(sums, axis=0, return_inverse=True)
+    # Invariant: people are counted, not rows: one patient with many visits is one.
+    pairs = np.unique(np.stack([of_row.reshape(-1).astype(np.uint64), _people(studies, len(sums))]), axis=1)
+    counts = np.bincount(pairs[0].astype(np.int64), minlength=len(classes))
     inside = classes.any(axis=1)
     classes, counts = classes[inside], counts[inside]
     many = classes[counts >= k]
     for place in np.flatnonzero(counts < k).tolist():
-        # All that some sum has of this device is that sum itself, and counted by the census of its study.
-        of_training = classes[place].astype(np.bool_) & ~np.array(held_out)
-        alone = (classes[:, of_training].sum(axis=0) == 1).any()
+        # A sum of training rows that has nobody else of this device is that sum itself, counted by its census; what is
+        # left of the others must not tell of it either.
+        itself = (classes.sum(axis=0) == 1) & classes[place].astype(np.bool_) & ~np.array(held_out)
+        left = classes[place] * ~itself
+        alone = not left.any() or (itself.any() and _in_span(left, many * ~itself))
         if not alone and not _in_span(classes[place], many):
             in_these = ", ".join(name for name, there in zip(names, classes[place], strict=True) if there)
             yield DisclosureFinding(
@@ -97,6 +102,31 @@ def _of_rows(new: SeenRows, family: Sequence[Past], k: int) -> Iterator[Disclosu
                 f"{counts[place]} row(s) of this table are in the sums of {in_these} and of no other: sums could be"
                 f" subtracted until they alone are left (fewer than {k})",
             )
+
+
+def _people(studies: Sequence[tuple[str, SeenRows]], size: int) -> Tags:
+    """Of each row ever seen whose it is: its id, or a number of its own."""
+    found = np.arange(size, dtype=np.uint64)
+    for _, rows in studies:
+        if len(rows.ids):
+            found[rows.rows] = rows.ids
+    return found
+
+
+def _indicators(rows: SeenRows) -> list[tuple[int, str, NDArray[np.bool_]]]:
+    """All that a sum has as 0 and 1, with its column: levels, missing values, numbers of two values."""
+    found = []
+    for place, title in enumerate(rows.columns):
+        codes = rows.codes[:, place]
+        if rows.categories[place]:
+            levels = np.unique(rows.values[:, place])[:_MOST_LEVELS]
+            found += [(place, title, rows.values[:, place] == level) for level in levels]
+            continue
+        gap = codes == GAP
+        found.append((place, f"missing {title}", gap))
+        if len(there := np.unique(codes[~gap])) == 2:
+            found.append((place, title, codes == there[1]))
+    return found
 
 
 def _of_levels(new: SeenRows, family: Sequence[Past], k: int) -> Iterator[DisclosureFinding]:
@@ -108,17 +138,16 @@ def _of_levels(new: SeenRows, family: Sequence[Past], k: int) -> Iterator[Disclo
             ("came since", new, ~new.held_out & ~np.isin(new.rows, before)),
             ("left since", past.rows, ~past.rows.held_out & ~np.isin(past.rows.rows, train)),
         )
-        for place, other in same_columns(new, past.rows):
-            for what, rows, chosen in parts:
-                column = place if rows is new else other
-                if not rows.categories[column] or int(chosen.sum()) < k:  # fewer are a finding as rows
-                    continue
-                _, counts = np.unique(rows.values[chosen, column], return_counts=True)
-                if (few := int(counts.min())) < k:
+        pairs = same_columns(new, past.rows)
+        for what, rows, chosen in parts:
+            shared = {place if rows is new else other for place, other in pairs}
+            for place, title, there in _indicators(rows):
+                few = int((there & chosen).sum())
+                if place in shared and 0 < few < k <= int(chosen.sum()):  # fewer in all are a finding as rows
                     yield DisclosureFinding(
                         "rows",
-                        f"{few} row(s) of those that {what} {past.name} have a level of {new.columns[place]!r} of their"
-                        f" own: the difference of the sums is about these (fewer than {k})",
+                        f"{few} row(s) of those that {what} {past.name} have {title!r} alike: the difference of the"
+                        f" sums is about these (fewer than {k})",
                     )
 
 
@@ -152,20 +181,53 @@ def _in_span(pattern: Integers, many: NDArray[np.int64]) -> bool:
 
 def _of_columns(new: SeenRows, family: Sequence[Past], k: int) -> Iterator[DisclosureFinding]:
     """Columns of this study beside each other, and beside those of earlier ones on the rows that are the same."""
+    every = np.arange(len(new))
     for first, second in _pairs_within(new):
         if few := _differ(_Pair.of(new, first, new, second, None), k):
             yield _differing(few, repr(new.columns[first]), repr(new.columns[second]), k)
+    mine = _indicators(new) if len(new.columns) <= _MOST_LEVELS else []
+    for few, first, second in _marks_differ(mine, mine, (every, every), k):
+        if mine[first][0] < mine[second][0]:
+            yield _differing(few, repr(mine[first][1]), repr(mine[second][1]), k)
     for past in family:
         places, others = _common(new, past.rows)
         if len(places) < 2 * k:
             continue
+        theirs = _indicators(past.rows) if len(past.rows.columns) <= _MOST_LEVELS else []
+        for few, first, second in _marks_differ(mine, theirs, (places, others), k):
+            yield _differing(few, repr(mine[first][1]), f"{theirs[second][1]!r} of {past.name}", k)
         for first in range(len(new.columns)):
             for second in range(len(past.rows.columns)):
-                if new.categories[first] != past.rows.categories[second]:
+                if new.categories[first] or past.rows.categories[second]:
                     continue
                 if few := _differ(_Pair.of(new, first, past.rows, second, (places, others)), k):
-                    theirs = f"{past.rows.columns[second]!r} of {past.name}"
-                    yield _differing(few, repr(new.columns[first]), theirs, k)
+                    yield _differing(few, repr(new.columns[first]), f"{past.rows.columns[second]!r} of {past.name}", k)
+
+
+def _marks_differ(
+    mine: Sequence[tuple[int, str, NDArray[np.bool_]]],
+    theirs: Sequence[tuple[int, str, NDArray[np.bool_]]],
+    rows: tuple[Integers, Integers],
+    k: int,
+) -> Iterator[tuple[int, int, int]]:
+    """In how many rows two of these differ that are the same otherwise, or the same but for what is 0 and what 1."""
+    n = len(rows[0])
+    if n < 2 * k or not mine or not theirs:
+        return
+    a, b = (
+        np.stack([one[place] for _, _, one in side]).astype(np.int64)
+        for side, place in ((mine, rows[0]), (theirs, rows[1]))
+    )
+    both, of_a, of_b = a @ b.T, a.sum(axis=1)[:, None], b.sum(axis=1)[None, :]
+    differ = of_a + of_b - 2 * both
+    chance = (of_a * of_b + (n - of_a) * (n - of_b)) / n**2
+    # What few people have by themselves is merged by the census, or passed by it: a difference from it is no more.
+    enough = (np.minimum(of_a, n - of_a) >= k) & (np.minimum(of_b, n - of_b) >= k)
+    for same, wrong in ((1 - differ / n, differ), (differ / n, n - differ)):
+        expected = chance if wrong is differ else 1 - chance
+        alike = same - expected >= _ALIKE * (1 - expected)
+        for first, second in np.argwhere(enough & alike & (wrong > 0) & (wrong < k)).tolist():
+            yield int(wrong[first, second]), first, second
 
 
 def _pairs_within(new: SeenRows) -> Iterator[tuple[int, int]]:
@@ -176,7 +238,7 @@ def _pairs_within(new: SeenRows) -> Iterator[tuple[int, int]]:
         (first, second)
         for first in range(count)
         for second in range(first + 1, count)
-        if new.categories[first] == new.categories[second]
+        if not new.categories[first] and not new.categories[second]
     )
 
 
@@ -206,8 +268,6 @@ class _Pair:
 
 def _differ(pair: _Pair, k: int) -> int:
     """In how many rows two columns differ that are the same otherwise; 0 where they are the same, or are not alike."""
-    if pair.category:
-        return _levels_differ(pair, k)
     few = _few_of(*pair.values, k)
     if few or bool((pair.values[0] == pair.values[1]).all()):
         return few
@@ -249,26 +309,6 @@ def _kappa(mine: Tags, theirs: Tags) -> float:
     chance = float(shares[0] @ shares[1])
     observed = float((mine == theirs).mean())
     return 1.0 if chance == 1.0 else (observed - chance) / (1.0 - chance)
-
-
-def _levels_differ(pair: _Pair, k: int) -> int:
-    """The same of categories level by level: a level of one column beside a level of the other."""
-    mine, theirs = pair.values
-    if len(mine) < 2 * k:
-        return 0
-    first, of_first = np.unique(mine, return_inverse=True)
-    second, of_second = np.unique(theirs, return_inverse=True)
-    if len(first) * len(second) > _MOST_LEVELS**2:
-        return 0
-    both = np.zeros((len(first), len(second)), dtype=np.int64)
-    np.add.at(both, (of_first, of_second), 1)
-    differ = both.sum(axis=1)[:, None] + both.sum(axis=0)[None, :] - 2 * both
-    differ = np.minimum(differ, len(mine) - differ)  # the other level of two says the same
-    # Levels of few people are merged by the census, or passed by it: what they differ by is no more than themselves.
-    enough = (both.sum(axis=1) >= k)[:, None] & (both.sum(axis=0) >= k)[None, :]
-    alike = 2 * both >= _ALIKE * (both.sum(axis=1)[:, None] + both.sum(axis=0)[None, :])
-    few = differ[(differ > 0) & (differ < k) & enough & alike]
-    return int(few.min(initial=k)) % k
 
 
 def _differing(few: int, first: str, second: str, k: int) -> DisclosureFinding:

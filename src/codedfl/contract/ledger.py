@@ -265,7 +265,8 @@ class Ledger:
             return ""
         for one in self.contributions:
             past = self.approval(one.digest)
-            if past is None or one.statistic == "census" or one.digest not in (digest, *approval.related):
+            related = past is not None and (one.digest in (digest, *approval.related) or digest in past.related)
+            if past is None or one.statistic == "census" or not related:
                 continue
             other = self._owners(past, one.groups)
             if one.digest in approval.changed:  # the others have signed; those that both rosters have stay the same

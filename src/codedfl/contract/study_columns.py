@@ -233,11 +233,11 @@ class StudyColumn:
     def used(self, codes: Integers) -> Rows:
         """What a total sees of each row, as text that another study's column of this name can be compared with.
 
-        A marked gap is one whatever fills it: the mark's sums are those by which totals with two fills differ.
+        A missing value is what fills it, also where it is marked: the census may drop the mark.
         """
         if isinstance(self.column, CategoryColumn):
             return np.array(self.column.levels)[codes]
-        gap = "gap" if self.column.indicator or self.column.missing is None else f"gap {self.column.missing}"
+        gap = "gap" if self.column.missing is None else f"gap {self.column.missing}"
         return np.where(codes == GAP, gap, _used(self.grid, codes))
 
     @property

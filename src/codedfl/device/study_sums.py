@@ -140,10 +140,18 @@ class StudySums:
             if [one.ask for one in of_round] != [one.encode() for one in asks]:
                 raise InvalidInput("a round of a census must ask for what the rounds before it decide, got another")
             counts.append([self._numbers(one, ask) for one, ask in zip(of_round, asks, strict=True)])
-            census = Census(self.study, sizes, counts, certified=self.terms.can_certify)
+            census = Census(self.study, sizes, counts, certified=self._relied(groups))
             before = digest(encode_rounds([[one.encode() for one in it] for it in rounds[: number + 1]]))
         assert census is not None
         return census
+
+    def _relied(self, groups: tuple[int, ...]) -> bool:
+        """Whether what others say is relied on: signed, and of as many groups as a server cannot choose away.
+
+        Invariant: which groups take part is the server's choice; whether inventors are told apart must not be.
+        """
+        apart = len(groups) > self.study.colluders or len(self.terms.groups) <= self.study.colluders
+        return self.terms.can_certify and apart
 
     def _numbers(self, total: CertifiedTotal, ask: Ask) -> list[int]:
         layout = self.layout(total.ask)

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from codedfl.contract.cells import StudyCells
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, Study
 from codedfl.data.columns import CategoryColumn
@@ -59,8 +60,11 @@ class Cells(Statistic):
     def _counts(self, rows: Snapshot, chosen: NDArray[np.bool_]) -> Integers:
         codes, target = rows.codes[chosen], rows.target[chosen]
         found = [np.array([len(codes)])]
+        told = StudyCells(self.study).told
         for one, values in zip(self.study.columns, codes.T, strict=True):
-            if isinstance(one.column, CategoryColumn):
+            if one.column.name not in told:  # nothing is summed of it, and no census has counted it
+                found.append(np.zeros(len(one.column.levels) if isinstance(one.column, CategoryColumn) else 2))
+            elif isinstance(one.column, CategoryColumn):
                 found.append(np.bincount(values, minlength=len(one.column.levels)))
             else:
                 found.append(np.array([(values < 0).sum(), ((values != one.base) & (values >= 0)).sum()]))
