@@ -33,13 +33,13 @@ import codedfl
 import codedfl_lab
 from codedfl import CodedRidge
 from codedfl.additions import SCHEMES as GROUP
-from codedfl.additions import Registry
 from codedfl.cli.app import app
 from codedfl.contract.toml_file import parse_study
 from codedfl.data import features
 from codedfl.data.features import FEATURE_MAPS, feature_map_from_dict
 from codedfl.data.features.feature_map import PlainMap
 from codedfl.errors import InvalidInput
+from codedfl.registry import Registry
 from codedfl.solve.descent import GradientDescent, StepSchedule
 from codedfl.solve.registry import SOLVER_KINDS, solver_kind
 from codedfl_lab import (
@@ -138,7 +138,7 @@ def test_it_trains_the_centralised_model():
 def plugged_in(monkeypatch: pytest.MonkeyPatch, *entries: EntryPoint) -> Registry[type[Scheme]]:
     fresh: Registry[type[Scheme]] = Registry(GROUP, "scheme", check_scheme, *SCHEMES.values())
     monkeypatch.setattr(registry, "SCHEMES", fresh)
-    monkeypatch.setattr("codedfl.additions.additions", lambda _group: {entry.name: entry for entry in entries})
+    monkeypatch.setattr("codedfl.registry.additions", lambda _group: {entry.name: entry for entry in entries})
     return fresh
 
 
