@@ -35,7 +35,7 @@ class Recorded:
         def answering(device: CodedDevice, keys: Any, common: Any, own: Any) -> bytes:
             reply = answered(device, keys, common, own)
             found = device._coded[next(iter(device._coded))]
-            self.answers[device._place] = sum_wire.decode(reply, wire.Answered, "an answer").numbers
+            self.answers[device._place] = sum_wire.decode(reply, wire.CodedAnswered, "an answer").numbers
             self.opened[device._place] = dict(found.opened)
             if own.list is not None:
                 self.bound |= {i: device._bound(common, own.list, i) for i in range(len(own.list.shares))}

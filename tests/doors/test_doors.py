@@ -379,7 +379,7 @@ def test_the_commands_of_the_page_run_where_its_package_is_installed(tmp_path: P
         done = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         said += done.stdout
-    said += (tmp_path / "race" / "results.json").read_text(encoding="utf-8")
+    said += (tmp_path / "comparison" / "results.json").read_text(encoding="utf-8")
     for wanted in ("pairs, α = 2, 5 groups", "heavy-ball:memory=0.9", "rings: 1600 rows", "5 features"):
         assert wanted in said
 
