@@ -40,7 +40,8 @@ class Outcome(NamedTuple):
 
 
 BETWEEN, FROM_TOTALS = "tests/attacks/test_between_runs.py", "tests/attacks/test_from_totals.py"
-APPROVAL, ROW_RULE = "tests/contract/test_approval.py", "tests/contract/test_row_rule.py"
+APPROVAL, CENSUS = "tests/contract/test_approval.py", "tests/contract/test_census.py"
+STUDIES = "tests/attacks/test_between_studies.py"
 AT_A_BROKER, DEVICE = "tests/engines/test_studies_at_a_broker.py", "tests/sum/test_device.py"
 ANALYSIS = "tests/analyses/test_study_analysis.py"
 LINES = (
@@ -61,10 +62,13 @@ LINES = (
         "Lists are unions of whole groups",
         {"tests/liars/test_any_request.py": "group|rule", "tests/sum/test_schedules.py": "group"},
     ),
-    Line("Snapshots, editions and the row rule", {ROW_RULE: "", "tests/contract/test_snapshot.py": "", APPROVAL: ""}),
+    Line(
+        "Snapshots; one judgement of all that was approved, by values; findings on record",
+        {STUDIES: "", "tests/contract/test_snapshot.py": "", APPROVAL: ""},
+    ),
     Line(
         "No rare level, gap or class is told, whatever the server merges",
-        {BETWEEN: "rare|level|merg", "tests/contract/test_small_cells.py": ""},
+        {BETWEEN: "rare|level|merg", CENSUS: ""},
     ),
     Line("Moving rows between devices changes no bit of a total", {BETWEEN: "moving_rows", "tests/statistics": ""}),
     Line(
@@ -76,14 +80,14 @@ LINES = (
     Line("Judged and recorded before a byte leaves", {DEVICE: "argument|direction|numbers"}),
     Line(
         "Fields that are enforced: smallest cell, least rows, points, no noise, several analyses",
-        {APPROVAL: "limits|points|noise|further", ANALYSIS: "", BETWEEN: "points|rare_class", DEVICE: "argument"},
+        {APPROVAL: "limits|points|noise", ANALYSIS: "", BETWEEN: "points|rare_class", DEVICE: "argument"},
     ),
     Line(
         "Every attack of the audit, on the old rule and on the new, for role keys and role sums",
         {
             BETWEEN: "",
             FROM_TOTALS: "",
-            ROW_RULE: "",
+            STUDIES: "",
             DEVICE: "",
             "tests/liars/test_any_request.py": "",
         },

@@ -208,10 +208,11 @@ def read_list(device: Device, keys: Keys, common: wire.Found, own: wire.Found) -
 
 
 def read_e(device: Device, layout: Layout, label: bytes, data: bytes, rows: Sequence[int]) -> Matrix:
-    """Row by row, numbers of 64 bits, little endian, two's complement. Each e is counted."""
-    assert layout.size and not layout.certified and len(data) == 8 * layout.size * layout.columns, "request"
+    """Row by row, words of the layout, little endian, two's complement. Each e is counted."""
+    assert layout.size and not layout.certified, "request"
+    assert len(data) == layout.bits // 8 * layout.size * layout.columns, "request"
     assert rows[0] < rows[1] <= -(-layout.size // TILE), "request"
-    flat, question = signed(64, from_bytes(64, data)), sha256(pack(label, data))
+    flat, question = signed(layout.bits, from_bytes(layout.bits, data)), sha256(pack(label, data))
     assert all(sum(map(abs, flat[c :: layout.columns])) <= layout.room for c in range(layout.columns)), "request"
     asked, most = device.memory.asked, device.memory.directions
     assert question in asked or most is None or len(asked) < most, "budget"  # the same e again is free

@@ -85,7 +85,7 @@ def total(server: Server, ask: bytes, holders: Sequence[str]) -> list[int]:
 def product_with(server: Server, ask: bytes, e: Matrix, holders: Sequence[str]) -> list[int]:
     """The sum of the matrix times e, row by row: of the uploads, less what one holder of each role replies."""
     layout = server.study.layout[ask]
-    data, rows = to_bytes(64, [v for row in e for v in row]), (0, -(-layout.size // TILE))
+    data, rows = to_bytes(layout.bits, [v for row in e for v in row]), (0, -(-layout.size // TILE))
     found = product(layout, server.matrices[ask], e, *rows)
     for name in holders:
         found = add(found, from_bytes(layout.bits, answer_of(server, ask, name, data, rows)["numbers"]), -1)

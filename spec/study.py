@@ -58,6 +58,6 @@ def check_list(study: Study, scope: Scope, ask: bytes, entries: Sequence[Sequenc
     names = [name for name, *_ in entries]
     whole = {number for number, group in study.group.items() if set(group) <= set(names)}
     assert names == sorted((name for number in whole for name in study.group[number]), key=str.encode), "list"
-    assert len(names) >= study.least_owners and whole == (study.fixed.get(ask) or whole), "list"
+    assert whole == study.fixed[ask] if ask in study.fixed else len(names) >= study.least_owners, "list"
     for *enrolment, _ in entries:
         check_enrolment(study, scope, enrolment, now)

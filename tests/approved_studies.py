@@ -98,8 +98,8 @@ def studies() -> dict[str, Study]:
                 CoxModel("going home", ("age",), "home", tuple(float(day) for day in range(1, 60)), strata="ward"),
             ),
         ),
-        "rbf": replace(LINEAR, features="rbf", n_features=12, **plain),
-        "pca-rbf": replace(LINEAR, features="pca-rbf", components=2, n_features=10, **plain),
+        "rbf": replace(LINEAR, features="rbf", n_features=12, least_rows=24, **plain),
+        "pca-rbf": replace(LINEAR, features="pca-rbf", components=2, n_features=10, least_rows=20, **plain),
         "matrix": parse_study(MATRIX),
         "noise": replace(LINEAR, features="rbf", n_features=8, **plain | noise),
     }

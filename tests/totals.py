@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from codedfl.analyses.study_analysis import StudyFindings, conduct
 from codedfl.contract.census import Census, Decision, needs_census, parts_of
+from codedfl.contract.merging import Merged
 from codedfl.contract.snapshot import Snapshot, take_snapshot
 from codedfl.contract.study import Study
 from codedfl.data.tables import RawTable
@@ -29,9 +31,10 @@ def conducted(
 ) -> StudyFindings:
     run = conduct(study)
     ask = next(run)
+    answer: Any
     while True:
         if ask.statistic == "census":
-            answer = census_of(study, snapshots)
+            answer: Any = census_of(study, snapshots)
         else:
             answer = products(ask) if ask.statistic == "products" else total_of(study, ask, snapshots)
         try:
@@ -49,7 +52,8 @@ def census_of(study: Study, snapshots: Sequence[Snapshot]) -> Decision:
     parts = [
         [place for number in part for place in groups[number]] for part in parts_of(range(n_groups), study.colluders)
     ]
-    merged, rounds = (), []
+    merged: Merged = ()
+    rounds: list[list[list[int]]] = []
     while True:
         ask = Ask("census", merged)
         rounds.append([total_of(study, ask, [snapshots[place] for place in part]) for part in parts])

@@ -174,11 +174,11 @@ function readList(device, { scope }, fixed, list, entries) {
   return found;
 }
 
-/** Numbers of 64 bits, row by row. Each e is counted. */
-function readE(device, { size, columns, certified, room }, label, data, [first, last]) {
-  must(size && !certified && data.length === 8 * size * columns, 'request');
+/** Words of the layout, row by row. Each e is counted. */
+function readE(device, { bits, size, columns, certified, room }, label, data, [first, last]) {
+  must(size && !certified && data.length === (bits / 8) * size * columns, 'request');
   must(first < last && last <= tileRows(size), 'request');
-  const e = fromBytes(64, data);
+  const e = fromBytes(bits, data).map((word) => BigInt.asIntN(bits, word));
   const sums = Array(columns).fill(0n);
   e.forEach((word, i) => {
     const value = BigInt.asIntN(64, word);

@@ -50,7 +50,7 @@ export function checkList(study, scope, fixed, entries, now) {
   const whole = [...study.group].filter(([, group]) => group.every((name) => listed.has(name)));
   const expected = whole.flatMap(([, group]) => group).toSorted(byBytes);
   must(names.length === expected.length && names.every((name, i) => name === expected[i]), 'list');
-  must(names.length >= study.least_owners, 'list');
+  must(names.length >= (fixed.length ? study.colluders + 2 : study.least_owners), 'list');
   must(!fixed.length || (whole.length === fixed.length && whole.every(([number]) => fixed.includes(number))), 'list');
   entries.forEach((entry) => checkEnrolment(study, scope, entry, now));
 }

@@ -62,3 +62,16 @@ def cache_folder() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "codedfl"
     return Path.home() / ".cache" / "codedfl"
+
+
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def harmless(text: str) -> str:
+    r"""A text of somebody else's as a cell of a CSV: no spreadsheet runs it, and no terminal obeys it.
+
+    >>> harmless("=cmd|' /C calc'!A0"), harmless("ward\x1b[2J")
+    ("'=cmd|' /C calc'!A0", 'ward\ufffd[2J')
+    """
+    shown = "".join(one if one.isprintable() else "\ufffd" for one in text)
+    return f"'{shown}" if text.startswith(_FORMULAS) else shown

@@ -233,7 +233,7 @@ def test_the_exact_total_of_one_row_is_the_row_and_is_refused():
     """Six hospitals of one row each: the census finds too few, whatever anybody approved."""
     tiny = [take_snapshot(STUDY, table({n: v[:1] for n, v in patients(i).items()}), bytes(16)) for i in range(6)]
     assert census_of(STUDY, tiny).objection() == (
-        "training rows must be at least 10 in this study (least_rows), got fewer: ask more devices to join"
+        "training rows must be at least 8 in this study (least_rows), got fewer: ask more devices to join"
     )
 
 
@@ -313,9 +313,7 @@ def test_an_edition_with_one_rare_patient_among_many_new_ones(tmp_path: Path):
     assert difference(as_read(ONE, before), as_read(later, after)) == (1, new["age"][0])
     approved(tmp_path, ONE, before)
     finding = r"1 row\(s\) of those that came since one have a level of 'ward' of their own"
-    with pytest.raises(
-        InvalidInput, match=f"^a finding must be accepted by who approves, got one that is not: {finding}"
-    ):
+    with pytest.raises(InvalidInput, match=f"^a finding must be accepted by who approves, .*: {finding}"):
         approved(tmp_path, later, after)
 
 

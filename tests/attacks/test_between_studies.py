@@ -198,13 +198,17 @@ def _of_columns() -> Iterator[Pair]:
     apart = StudyColumn(CategoryColumn("ward", ("eye", "heart", "plastic", "other"), other="other"))
     yield Pair("levels joined otherwise", "columns", study("first", number("age"), grouped), one_skin,
                study("second", number("age"), apart), one_skin)  # fmt: skip
-    for kind in ("weights", "offset"):
+    kinds: dict[str, Callable[[str], PoissonModel]] = {
+        "weights": lambda column: PoissonModel("m", ("age",), weights=column),
+        "offset": lambda column: PoissonModel("m", ("age",), offset=column),
+    }
+    for kind, of_kind in kinds.items():
         beside = {**table, "w": [1 + i % 7 for i in range(N)]}
         beside["v"] = [one + (i == 5) for i, one in enumerate(beside["w"])]
         counts = NumberTarget("crp", (0.0, 200.0), 1.0)
         studies = [
             study(name, number("age"), number(column, 9.0, in_model=False), target=counts,
-                  models=(replace(PoissonModel("m", ("age",)), **{kind: column}),))
+                  models=(of_kind(column),))
             for name, column in (("first", "w"), ("second", "v"))
         ]  # fmt: skip
         yield Pair(f"two columns of {kind} (S2)", "columns", studies[0], beside, studies[1], beside)

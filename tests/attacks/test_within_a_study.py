@@ -36,32 +36,31 @@ def snapshots(one: Study, tables: list[dict[str, Any]]) -> list[Any]:
 # -- S6: a point that picks out one patient
 
 
-def steep(d: int, slope: float) -> np.ndarray:
-    """Coefficients of a step between two ages."""
-    point = np.zeros(d)
-    point[:2] = -slope / 2, slope
-    return point
+def steep(slope: float, age: float = 97.0) -> np.ndarray:
+    """Coefficients that predict the middle of the target at one age, and everything else far beyond its range."""
+    return np.array([-slope * (age - 60.0) / 60.0, slope])
 
 
 def test_a_steep_point_of_robust_errors_picks_out_a_patient():
-    """S6, the old rule as a mutant: with any slope the weights of all but one patient are the same number."""
+    """S6, the old rule as a mutant: all residuals but one are cut off at one size; the rest is one patient."""
     one = study("s", number("age", 120.0), models=(RobustModel("m", ("age",), "HC0"),))
     table = rows(3)
     table["age"] = [97 if i == 11 else 30 + i % 40 for i in range(len(table["age"]))]
     (frozen,) = snapshots(one, [table])
-    statistic = statistic_of(one, Ask("robust", (), steep(2, 1.0), "m"))
-    statistic._beta = steep(2, 1e6)  # type: ignore[attr-defined]
-    total = np.array(statistic.vector(frozen)[1:], dtype=float) / 2.0**statistic.bits  # type: ignore[attr-defined]
-    everybody = 64.0 * len(table["age"])
-    assert total[0] <= everybody, "all residuals are cut off at the same size"
+    statistic: Any = statistic_of(one, Ask("robust", (), steep(1.0), "m"))
+    statistic._beta = steep(1e6)
+    weighted = np.array(statistic.vector(frozen)[1:], dtype=float) / 2.0**statistic.bits
+    scaled = (np.array(table["age"]) - 60.0) / 60.0
+    missing = 64.0 * np.array([len(scaled), scaled.sum()]) - weighted[:2]
+    assert 60.0 + 60.0 * missing[1] / missing[0] == pytest.approx(97.0, abs=1e-6)
     with pytest.raises(InvalidInput, match=r"^the linear predictor of 'm' must lie within -64 and 64"):
-        statistic_of(one, Ask("robust", (), steep(2, 1e6), "m"))
+        statistic_of(one, Ask("robust", (), steep(1e6), "m"))
 
 
 @pytest.mark.parametrize(
     ("model", "point", "message"),
     [
-        (ResidualsModel("m", ("age",)), np.append(steep(2, 1e6), 1.0), "must lie within -64 and 64"),
+        (ResidualsModel("m", ("age",)), np.append(steep(1e6), 1.0), "must lie within -64 and 64"),
         (RobustModel("m", ("age",), "HC3"), np.array([0, 0, 1.0, 5.0, 1.0]), "positive semi-definite"),
     ],
 )
@@ -96,7 +95,8 @@ def picks_out(folder: Path, age: float) -> str:
         ("Concat", ["mark", "age"], "y"),
     ]
     nodes = [
-        helper.make_node(kind, given, [to], **({"axis": 1} if kind == "Concat" else {})) for kind, given, to in steps
+        helper.make_node(kind, given, [to], axis=1) if kind == "Concat" else helper.make_node(kind, given, [to])
+        for kind, given, to in steps
     ]
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 2]) for name in ("x", "y")]
     constants = [

@@ -18,7 +18,7 @@ from codedfl.crypto.key_files import DEVICE_KEY, load_identity
     ("devices", "said"),
     [
         (7, "for any one device to be absent, least_participants of the study must be at most 3"),
-        (5, "sums are over whole disclosure groups and there is one: nobody may be absent when a sum is asked for"),
+        (5, "sums are over whole disclosure groups and there is one: nobody may be absent when a study begins"),
     ],
 )
 def test_a_new_roster_says_what_an_absent_device_costs(run: Run, devices: int, said: str):

@@ -144,7 +144,7 @@ def test_settings_that_are_wrong(run: Run, given: str):
 
 COMPLETED = {
     "codedfl s": {"study", "site", "server"},
-    "codedfl site ": {"enrol", "encode", "accept", "approve", "withdraw", "check", "join", "ledger"},
+    "codedfl site ": {"enrol", "encode", "approve", "accept", "sign-roster", "withdraw", "check", "join", "ledger"},
     "codedfl lab t": {"train"},
     "codedfl study check --j": {"--json"},
 }

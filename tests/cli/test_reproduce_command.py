@@ -12,8 +12,8 @@ from command_runner import Run
 from codedfl_lab import datasets
 from codedfl_lab.cli import reproduce as reproduce_module
 from codedfl_lab.comparing.paper import EXPERIMENTS
-from codedfl_lab.comparing.results import AtPrice, AtSize, Claim, PaperValue, Results
-from codedfl_lab.reproduce.beyond import AIMS, PRICES
+from codedfl_lab.comparing.results import AtSize, Claim, PaperValue, Preparation, Racer, Results, Timed
+from codedfl_lab.reproduce.beyond import AIMS, COLUMNS
 from codedfl_lab.reproduce.reproduce import reproduce
 from made_up_results import entry, made_up_results, made_up_timed
 
@@ -60,21 +60,31 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return seen
 
 
-def test_beyond_shows_goals_verdicts_and_prices(run: Run, calls: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch):
+def test_beyond_shows_goals_in_every_column(run: Run, calls: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch):
     """Every figure is there."""
-    prices = tuple(AtPrice(price, 450.0 / (1 + place), 340.0, 576.0) for place, price in enumerate(PRICES))
-    goals = tuple(replace(aim, label=aim.scheme, verdict="missed", prices=prices) for aim in AIMS)
+    columns = tuple(
+        Timed(column, "role-keys, z = 1", 20.0, 450.0 / (1 + place), 340.0, 576.0, 21.7, 500.0, "missed")
+        for place, column in enumerate(COLUMNS)
+    )
+    goals = tuple(
+        Racer(aim.course.dataset, aim.scheme, aim.solver, aim.z, aim.course.devices, columns=columns) for aim in AIMS
+    )
+    steps = (Preparation("role-keys, z = 1", 25, "enrol", "slowest", 2.34),)
     both = [row for name in EXPERIMENTS for row in results(name).schemes]
     size = AtSize("mnist", 120, "multicast", True, made_up_timed(), 160.0, True)
-    made = replace(results("mnist"), name="beyond", schemes=tuple(both), goals=goals, claims=CLAIMS[-1:])
+    made = replace(
+        results("mnist"), name="beyond", schemes=tuple(both), goals=goals, preparations=steps, claims=CLAIMS[-1:]
+    )
     made = replace(made, scaling=(size,), peers=(size,))
     monkeypatch.setattr(reproduce_module, "reproduce_beyond", lambda *_: made)
     monkeypatch.setattr(reproduce_module, "write_beyond_report", reproduce_module.write_report)
     said = run("lab", "reproduce", "beyond", "--out", "here").stdout
-    assert "public keys  pads × 2  48-bit work" in said, "no heading is cut"
-    assert "MNIST, 1000 devices:" in said and said.count("340–576") == len(AIMS)
-    assert {"400", "missed", "450", "225", "150", "112", "90.0", "75.0", "64.3", "48-bit"} <= set(said.split())
-    assert "Of 10 goals: 10 missed." in said
+    assert "from" in said and "the call" in said and "own work" in said, "no heading is cut"
+    assert "MNIST, 1000 devices" in said and said.count("21.7") == len(COLUMNS) * len(AIMS)
+    assert said.count("goal 500") == len(COLUMNS) * len(AIMS)
+    assert "slowest" in said and "2.34" in said
+    assert {"missed", "450", "225", "150"} <= set(said.split())
+    assert f"Of {len(COLUMNS) * len(AIMS)} goals: {len(COLUMNS) * len(AIMS)} missed." in said
     assert "coded-keys, CG    ◉ 160" in said and "120      coded-keys, α = 24, 5 groups, CG" in said
 
 

@@ -7,6 +7,7 @@ import stat
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import msgspec
@@ -396,7 +397,7 @@ def test_the_ledger_of_0_3_goes_on_counting(folder: DeviceFolder):
         (old,) = ledger.approvals
     folder.base.close()
     (folder.path / "ledger.sqlite").unlink()
-    numbers = ([], old.width, old.rows, old.held_out, "days", [10.0, 20.0])
+    numbers: Any = ([], old.width, old.rows, old.held_out, "days", [10.0, 20.0])
     who = (old.digest, old.name, old.edition, old.who, old.when, sorted(old.pod), list(old.statistics))
     given = [[old.digest, "gram", b"a" * 32, b"run 1", "then"], [old.digest, "gram", b"a" * 32, b"run 2", "then"]]
     asked = [[old.digest, b"e" * 32]]
@@ -442,61 +443,106 @@ def test_a_name_that_is_no_folder_is_refused(tmp_path: Path, name: str):
 # -- words
 
 
+QUESTIONS = [
+    "What is it for?",
+    "What was found about few rows of this table?",
+    "What of a table is used?",
+    "What leaves this machine?",
+    "Who sees what?",
+    "Whose rows are added to ours?",
+    "How few people may a number be about?",
+    "What was approved here before?",
+    "What is not protected?",
+]
+
+
 def test_the_screen_is_shown_before_anything_is_judged(folder: DeviceFolder):
     seen: list[tuple[Section, ...]] = []
     approved(folder, show=seen.append, words=words_of(CONTRACT))
-    refusal(folder, replace(CONTRACT, edition=2), joined(BASE, patients(1, seed=1)), show=seen.append)
+    fewer = {name: values[2:] for name, values in BASE.items()}
+    refusal(folder, replace(CONTRACT, edition=2), fewer, show=seen.append)
     first, second = ({one.question: " | ".join(one.answers) for one in shown} for shown in seen)
-    assert list(first) == [
-        "What is it for?",
-        "What of a table is used?",
-        "What leaves this machine?",
-        "How few rows may a number be about?",
-        "Who sees what?",
-        "Whose rows are added to ours?",
-        "Which columns could pick out people on this table?",
-        "What does it add to what was approved before?",
-        "What is not protected?",
-    ]
-    assert list(second)[-2] == "What could be told of few rows of this table?"
-    assert second["What could be told of few rows of this table?"].startswith("rows: 1 row(s) of this table are in")
+    assert list(first) == QUESTIONS
+    nothing = "nothing: no way is known by which these sums and earlier ones would tell of few rows"
+    assert first["What was found about few rows of this table?"].startswith(nothing)
+    assert second["What was found about few rows of this table?"].startswith(
+        "rows (to be accepted by you): 2 row(s) of this table are in the sums of stay and of no other"
+    )
     assert "ours is clinic-0, clinic-1, clinic-2, clinic-3" in first["Whose rows are added to ours?"]
+    assert (
+        "BEFORE YOU APPROVE telephone at least 2 of clinic-0, clinic-2, clinic-3, at numbers that you had before"
+        in first["Whose rows are added to ours?"]
+    )
     assert (
         "gram: the products of the columns" in first["What leaves this machine?"]
         and "21 numbers, once" in first["What leaves this machine?"]
     )
-    assert first["What does it add to what was approved before?"] == "nothing was approved here before"
-    assert (
-        "stay, edition 1, approved by Ada today, 0 contribution(s)"
-        in second["What does it add to what was approved before?"]
+    assert first["What was approved here before?"] == "nothing"
+    assert second["What was approved here before?"] == "stay, version 1, by Ada on today, 0 upload(s)"
+    assert "gram: Over few rows it is the rows themselves" in first["What is not protected?"]
+    assert first["What is not protected?"].startswith(
+        "that only sums over whole disclosure groups can be read is proved"
     )
-    assert "in common with this one: age, crp, days, sex" in second["What does it add to what was approved before?"]
-    assert "rows differ from the commonest value" in first["Which columns could pick out people on this table?"]
-    assert "gram: The total over few rows is the rows themselves" in first["What is not protected?"]
+
+
+def test_what_becomes_of_a_finding_is_on_the_screen(folder: DeviceFolder):
+    seen: list[tuple[Section, ...]] = []
+    approved(folder)
+    fewer = {name: values[2:] for name, values in BASE.items()}
+    for said, words in (("refuse", "refused by the policy"), ("allow", "allowed by the policy")):
+        with suppress(InvalidInput):
+            approved(
+                folder, replace(CONTRACT, edition=2), fewer, policy=Policy(on_rows=said), show=seen.append, dry_run=True
+            )
+        assert seen[-1][1].answers[0].startswith(f"rows ({words}): 2 row(s)")
+
+
+def test_the_screen_of_a_usual_study_has_two_pages(folder: DeviceFolder):
+    """80 x 40 each, with findings, held-out rows and standard errors."""
+    seen: list[tuple[Section, ...]] = []
+    study = replace(CONTRACT, purpose="How long patients stay, by age and inflammation", held_out=0.1, inference=True)
+    approved(folder, study)
+    fewer = {name: values[2:] for name, values in BASE.items()}
+    approved(
+        *(folder, replace(study, edition=2), fewer), accept={"rows": "two have left"}, show=seen.append,
+        words=words_of(study),
+    )  # fmt: skip
+    lines = sum(2 + sum(len(wrap(one, 76, break_on_hyphens=False)) for one in part.answers) for part in seen[0])
+    assert 60 < lines + 2 <= 80
+
+
+@pytest.mark.parametrize("pods", [1, 2])
+def test_the_screen_says_where_a_changed_program_can_lie(pods: int):
+    many = {f"x-{i}": bytes([40 + i] * 32) for i in range(3 * pods)}
+    (few,) = (
+        one.answers[0]
+        for one in explain(CONTRACT, Roster.draft(many, 1), "x-1")
+        if one.question == "How few people may a number be about?"
+    )
+    assert few.startswith("5 people over all devices (smallest_cell); every row is a person, since there is no id.")
+    ends = {
+        1: "With 1 disclosure group(s) a changed program can make rare ones look common",
+        2: "This holds whatever 1 device(s) invent",
+    }
+    assert few.endswith(ends[pods])
+
+
+def test_a_smallest_cell_of_one_counts_nothing_and_the_policy_vetoes_it(folder: DeviceFolder):
+    study = replace(CONTRACT, smallest_cell=1)
+    (few,) = (one.answers[0] for one in explain(study) if one.question == "How few people may a number be about?")
+    assert few == "one: smallest_cell is 1, so there is no census, and nothing is merged"
+    assert refusal(folder, study) == "smallest_cell must be at least 5 by this device's policy, got 1"
 
 
 @pytest.mark.parametrize("rows", [30, 300])
 def test_the_screen_says_how_many_rows_are_kept_for_the_score(folder: DeviceFolder, rows: int):
-    """Whether these are enough is decided over all devices."""
     seen: list[tuple[Section, ...]] = []
     study = replace(CONTRACT, held_out=0.1)
-    found = approved(DeviceFolder(folder.path, bytes(16)), study, patients(rows), show=seen.append)
-    snapshot = folder.snapshot(study.digest())
-    assert found.rows == rows and found.held_out == snapshot.held_out.sum() and 0 < found.held_out < rows / 4
-    (said,) = (one.answers[-2:] for one in seen[0] if one.question == "What of a table is used?")
+    kept = approved(DeviceFolder(folder.path, bytes(16)), study, patients(rows), show=seen.append).held_out
+    (said,) = (one.answers[-1] for one in seen[0] if one.question == "What of a table is used?")
     assert said == (
-        "10% of the rows, chosen by a key of this machine whatever the columns, are kept for the score; where the"
-        " census finds too few people among them, they are in no sum",
-        f"of this table {found.held_out} of {rows} rows are kept",
-    )
-    (few,) = (one.answers for one in seen[0] if one.question == "How few rows may a number be about?")
-    assert few[0].startswith(
-        "a level, a missing value, a class, an interval of times and a held-out part have at least"
-    )
-    assert "at least 5 people (smallest_cell) over all devices, whatever 1 of them invent" in few[0]
-    assert few[2] == (
-        f"all devices together have at least {study.least_pod_rows} rows to train on (least_rows; twice the columns, or"
-        " a smallest cell)"
+        f"10% of the rows ({kept} of {rows} here), by a key of this machine, are held out for the score, or are in no"
+        " sum where the census finds too few people in them"
     )
 
 
@@ -510,10 +556,8 @@ def test_columns_that_pick_out_a_person_together_are_told(folder: DeviceFolder):
     )
     seen: list[tuple[Section, ...]] = []
     approved(folder, replace(CONTRACT, columns=two), columns, show=seen.append)
-    (said,) = (one.answers[-1] for one in seen[0] if one.question.startswith("Which columns"))
-    assert said.endswith(
-        "up to 100% of a combination of them: some combination of columns is about one person of this table"
-    )
+    (said,) = (one.answers[-1] for one in seen[0] if one.question.startswith("What was found"))
+    assert said.endswith("up to 100% (leverage): some combination of columns is about one person of this table")
 
 
 def test_no_text_of_a_study_writes_on_the_screen():

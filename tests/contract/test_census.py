@@ -53,7 +53,7 @@ class World:
     k: int
     colluders: int
     honest: tuple[tuple[int, ...], ...]
-    invented: tuple[tuple[tuple[int, int, int], ...], ...]
+    invented: tuple[tuple[tuple[int, ...], ...], ...]
 
     @property
     def people(self) -> int:
@@ -186,7 +186,7 @@ def worlds_of_few_groups(draw: st.DrawFn) -> World:
     for _ in range(z):
         bits = draw(st.tuples(*[st.integers(0, 1)] * 3))
         invented[draw(st.integers(0, n_parts - 1))].append(bits)
-    return World(k, z, tuple(honest), tuple(map(tuple, invented)))  # type: ignore[arg-type]
+    return World(k, z, tuple(honest), tuple(map(tuple, invented)))
 
 
 @settings(max_examples=1000)
@@ -428,7 +428,12 @@ def certified() -> Certified:
     contents: list[bytes] = []
     with pytest.MonkeyPatch.context() as patch:
         believed = StudySums.census
-        patch.setattr(StudySums, "census", lambda sums, content: contents.append(content) or believed(sums, content))
+
+        def recorded(sums: StudySums, content: bytes) -> tuple[tuple[int, ...], Census]:
+            contents.append(content)
+            return believed(sums, content)
+
+        patch.setattr(StudySums, "census", recorded)
         found = ready.run(alike_devices(StudySums(ready.study, ready.roster), np.random.default_rng(0))).findings
     assert found.rows == sum(map(len, (one.target for one in ready.snapshots.values())))
     return Certified(StudySums(ready.study, ready.roster), ready, decode_rounds(max(contents, key=len)), "clinic-1")
@@ -467,7 +472,8 @@ def test_a_device_refuses_a_census_of_which_something_is_left_out(certified: Cer
     assert certified.refusal(ask, last_is_missing).startswith(follow)
     wrong = "a census must follow from what devices certified: "
     left_out = "a round of a census must ask for what the rounds before it decide, got another"
-    for rounds in ([*others], [first[:1], *others], [first[::-1], *others], [first, *others, others[-1]], [], [[]]):
+    in_part: list[list[list[bytes]]] = [[], [[]], [*others], [first[:1], *others]]
+    for rounds in [*in_part, [first[::-1], *others], [first, *others, others[-1]]]:
         refusal = certified.refusal(certified.ask(rounds=rounds), rounds)
         assert refusal.startswith(wrong), refusal
     assert certified.refusal(certified.ask(rounds=[first, first]), [first, first]) == wrong + left_out

@@ -107,18 +107,10 @@ def test_its_links_lead_somewhere(target: str):
 
 def test_its_figures_are_those_of_the_methods_page():
     """Which ``experiments.race_tables`` holds against a run."""
-    speeds = {(row[0], row[1]): row[2] for row in rows(section(README, "How fast"))[1:]}
-    race = rows(section(METHODS, "The race"))
-    of_race = {row[0]: row[4].split(" ")[0] for row in race if len(row) == 7}
-    goal = {row[0]: row for row in race if len(row) == 8}
-    headline = goal["MNIST, 25 devices, z = 1, K = 5"]
-    assert list(speeds.values()) == [
-        of_race["coded-padded, α = 23"],
-        of_race["conventional FL, full batch"],
-        of_race["role-keys, z = 1"],
-        of_race["role-keys, z = 1, K = 5, 32 bits"],
-        goal["MNIST, 25 devices, z = 1, K = 5, against the fair rival"][2].split(" ")[0],
-    ]
-    text = " ".join(section(README, "How fast").split())
-    faster = headline[2].split(" ")[0]
-    assert f"with the one charged the {faster} are {headline[4]}, with the other {headline[5]}." in text
+    speeds = {row[0]: row[1:] for row in rows(section(README, "How fast"))[1:]}
+    goals = {(row[0], row[1]): row for row in rows(section(METHODS, "The race")) if len(row) == 11}
+    reached = [[row[place].split(" ")[0] for place in (3, 7)] for row in goals.values()]
+    assert 1 <= len(speeds) <= 6
+    assert [one for one in speeds.values() if one not in reached] == []
+    role_keys = next(row for (where, name), row in goals.items() if where == "MNIST, 25" and "z = 1" in name)
+    assert speeds["role keys"] == [role_keys[place].split(" ")[0] for place in (3, 7)]

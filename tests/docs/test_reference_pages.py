@@ -47,7 +47,7 @@ def test_the_folder_of_states_is_where_help_texts_say(monkeypatch: pytest.Monkey
     assert default_state_dir() == Path(home).expanduser()
     monkeypatch.setenv(variable, str(tmp_path))
     assert default_state_dir() == tmp_path / "codedfl"
-    assert PAGES["reference/cli.md"].count(STATE_DIR) == 9
+    assert PAGES["reference/cli.md"].count(STATE_DIR) == 10
 
 
 def test_every_object_of_the_results_has_its_table():

@@ -166,7 +166,8 @@ def test_save_and_load(tmp_path: Path):
         (
             "[server]",
             "[costs]\npads = 1\n[server]",
-            "costs.pads is not a known key (pad_macs_per_number, seal_macs_per_number), got 1",
+            "costs.pads is not a known key (pad_macs_per_number, seal_macs_per_number, hash_macs_per_number,"
+            " verification_macs, signature_macs, exchange_macs), got 1",
         ),
         ("[server]", "name = 7\n[server]", "name must be a non-empty string, got 7"),
         (

@@ -133,7 +133,7 @@ class Adversary:
         rows: tuple[int, int] = (0, 1),
     ) -> None:
         text = wire.encode_list(tuple(entries))
-        numbers = np.array(e, dtype="<i8").tobytes()
+        numbers = self.world.layout.to_bytes(np.array(e, dtype=np.int64).view(np.uint64))
         common = wire.AnswerCommon(*self._ids(study), ask, digest(text), numbers)
         own = wire.AnswerOwn(key, self._sealed(study, name, which, key), rows, text)
         _, plain = self._asked(study, name, which, "answer", common, own)

@@ -200,3 +200,11 @@ def test_malformed_packets_end_their_own_connection(broker: RunningBroker):
         stream.shutdown(socket.SHUT_WR)
         assert ended(stream)
     assert lets_in(broker)
+
+
+@pytest.mark.parametrize(("length", "welcome"), [(small_broker.MOST_CLIENT_ID, True), (4000, False)])
+def test_a_client_id_is_bounded(broker: RunningBroker, length: int, welcome: bool):
+    stream, answer = connected(broker, "device-0".ljust(length, "x"))
+    stream.close()
+    assert (answer.reason_code == mqtt5.ConnAckReasonCode.SUCCESS) == welcome
+    assert lets_in(broker)

@@ -8,7 +8,7 @@ d = 2000 features, c = 10 classes, 60 000 rows. Stragglers drop their work when 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,19 +22,33 @@ UP, DOWN, FAILS, HEADER, SETUP, PACKET = 5e6, 10e6, 0.1, 0.1, 0.5, 12_000
 MODEL = FEATURES * CLASSES  # numbers of an update or an answer
 BULK = FEATURES * (FEATURES + 1) // 2 + MODEL  # numbers that a device shares
 FLOAT, RING = 32, 48  # bits of a number
-VERIFY, EXCHANGE = 0.9e6, 0.28e6  # MACs of a signature's check, and of an envelope
+TILE = 256  # rows that are dealt out at once
 Load = tuple[float, float, float]  # MACs, bits down and bits up of an epoch
 
 
+class Prices(NamedTuple):
+    """MACs: of a pad number, of sealing and of hashing one (of 48 bits); of a signature, its check, an exchange."""
+
+    pad: float = 0.0
+    seal: float = 0.0
+    hash: float = 0.0
+    sign: float = 0.0
+    verify: float = 0.0
+    exchange: float = 0.0
+
+
+# A Cortex-M4 of 80 MHz by wolfSSL's table, six cycles a MAC: MiB a second of streams, milliseconds of operations.
+PUBLISHED = Prices(
+    *(80e6 / (rate * 2**20) * 6 / 6 for rate in (2.894, 1.775, 6.763)),
+    *(spent * 80e3 / 6 for spent in (16.047, 36.571, 31.625)),
+)
+
+
 class Model:
-    """One convention for all schemes; ``price`` is what a pad number, or sealing one number, costs in MACs.
+    """One convention for all schemes. ``zero`` charges what was done before the call otherwise."""
 
-    ``extras`` charges what is free otherwise: a device's own pads, and public-key operations.
-    """
-
-    def __init__(self, sharing: str, price: float, *, packets: bool, draws: int, seed: int, extras: bool) -> None:
-        self.sharing, self.price, self.packets, self.draws = sharing, price, packets, draws
-        self.own_pads = self.public_keys = extras
+    def __init__(self, sharing: str, prices: Prices, *, packets: bool, draws: int, seed: int, zero: bool) -> None:
+        self.sharing, self.prices, self.packets, self.draws, self.zero = sharing, prices, packets, draws, zero
         self.rng = np.random.default_rng(seed)
 
     def computing(self, macs: float) -> Times:
@@ -56,16 +70,27 @@ class Model:
     def no_sharing(self) -> tuple[Times, Times]:
         return np.zeros(self.draws), np.zeros((self.draws, D))
 
+    def enrolled(self) -> Times:
+        """A key pair and a secret with the server, a signature; the request is checked. All are waited for."""
+        price = self.prices
+        if not self.zero:
+            return np.zeros(self.draws)
+        return self.computing(2 * price.exchange + price.sign + price.verify).max(axis=1)
+
     def shares(self, alpha: int) -> Times:
         """coded-padded: padded data to alpha - 1 others; (draws, D) times at which a device has summed all it gets."""
-        others, bits = alpha - 1, BULK * RING
-        envelopes = alpha * EXCHANGE if self.public_keys else 0.0
-        checks = D * VERIFY if self.public_keys else 0.0
-        prepared = self.computing(self.price * BULK + self.own(1, RING) + checks + envelopes)  # sealed once; its pad
-        work = prepared + self.computing(others * (self.price + 1) * BULK + envelopes)  # opening and adding what comes
+        price, others, partners, bits = self.prices, alpha - 1, min(alpha, D - 1), BULK * RING
+        making, taking = price.seal * BULK, others * (price.seal + 2 * price.hash + 1) * BULK
+        if self.zero:  # its pad, a second seal, six rounds of hashing; keys of those it deals with
+            making += (price.pad + 1 + price.seal + 6 * price.hash) * BULK
+            making += (1 + min(2 * partners + 1, D)) * price.verify + (partners + 1) * price.exchange
+            taking += partners * price.exchange
+        begun = self.enrolled()[:, None]
+        prepared = self.computing(making)
+        work = prepared + self.computing(taking)  # opening and adding what comes
         if self.sharing == "authors":  # means: one message after the other, up and down, at the mean of both rates
             link = others * 2 * bits * (1 + HEADER) / (1 - FAILS) / ((UP + DOWN) / 2)
-            return np.maximum(work, np.maximum(link, prepared.max(axis=1, keepdims=True)))
+            return begun + np.maximum(work, np.maximum(link, prepared.max(axis=1, keepdims=True)))
         inbox = np.zeros((self.draws, D, others))
         once = np.maximum(self.sending(bits, UP), prepared)
         sent = np.zeros((self.draws, D))
@@ -77,28 +102,37 @@ class Model:
         clock = np.zeros((self.draws, D))
         for k in range(others):  # a downlink serves what has come, first come first served
             clock = np.maximum(clock, inbox[:, :, k]) + self.sending(bits, DOWN)
-        return np.maximum(work, clock)
+        return begun + np.maximum(work, clock)
 
-    def own(self, seeds: int, width: int) -> float:
-        """A device's own pads, where they are drawn during the run."""
-        return seeds * (self.price + 1) * BULK * width / RING if self.own_pads else 0.0
-
-    def one_upload(self, seeds: int, signed: bool, width: int) -> Times:
-        """coded-keys and role-keys: when each device's padded data are with the server; sealing or hashing beside."""
-        closing = (0.3 if signed else 1.0) * self.price * BULK * width / RING
-        work = self.computing(closing + self.own(seeds, width))
+    def uploaded(self, begun: Times, macs: float, width: int) -> Times:
+        """When everybody's bulk is with the server; it is made first, unless it was made before the call."""
         bits = BULK * width
         mean = bits * (1 + HEADER) / (1 - FAILS) / UP
-        return np.maximum(work, mean if self.sharing == "authors" else self.sending(bits, UP))
+        link = np.full((self.draws, D), mean) if self.sharing == "authors" else self.sending(bits, UP)
+        return (begun[:, None] + (self.computing(macs) if self.zero else 0.0) + link).max(axis=1)
 
-    def seeds_opened(self, before: float) -> Times:
-        """Before a device's seeds leave come the signatures of all joins and its own envelopes; the last counts."""
-        return self.computing(before).max(axis=1, keepdims=True) if self.public_keys else np.zeros((self.draws, 1))
+    def keyed(self, alpha: int) -> tuple[Times, Times]:
+        """coded-keys: one upload each; alpha seeds are expanded by everybody, before the call or after the uploads."""
+        price, partners = self.prices, min(alpha, D - 1)
+        making = (price.pad + 1 + price.seal + 4 * price.hash) * BULK
+        making += (1 + min(2 * partners + 1, D)) * price.verify + partners * price.exchange
+        start = self.uploaded(self.enrolled(), making, RING)
+        expanding = partners * price.exchange + alpha * (price.pad + 1) * BULK
+        return start, start[:, None] + self.computing(expanding) if self.zero else np.zeros((self.draws, D))
 
-    def pads(self, count: int, numbers: float, width: int, keys: float) -> Times:
-        """When a device has expanded and added its part of the pads of so many devices, and opened their envelopes."""
-        work = count * (self.price + 1) * numbers * width / RING
-        return self.computing(work + (keys if self.public_keys else 0.0))
+    def roles(self, z: int, held: float, width: int) -> tuple[Times, Times]:
+        """role-keys: roles draw keys, everybody uploads under z + 1 pads, holders take the list and sum pads."""
+        price, roles, short = self.prices, z + 1, width / RING
+        begun = self.enrolled()
+        if self.zero:  # the first of each role draws, and seals to all who hold it
+            members = -(-D // roles)
+            macs = (1 + members) * price.verify + members * price.exchange + price.sign
+            begun = begun + self.computing(macs)[:, :roles].max(axis=1)
+        making = (roles * (price.pad + 1) + 3 * price.hash + price.seal) * BULK * short
+        making += (1 + roles) * price.verify + roles * price.exchange
+        start = self.uploaded(begun, making, width)
+        taking = D * price.verify + (D + 1) * price.exchange + D * (price.pad + 1) * held * short
+        return start, start[:, None] + self.computing(taking) if self.zero else np.zeros((self.draws, D))
 
     # -- training
 
@@ -125,30 +159,26 @@ class Model:
             cells = (parameter + 1) * blocks
             return np.max([answers[:, order[cell::cells]].min(axis=1) for cell in range(cells)], axis=0)
 
-        batch = 2 * (ROWS // D // 5) * MODEL + self.price * MODEL * FLOAT / RING  # X Theta, X' residual, sealing
-        product = FEATURES * MODEL + self.price * MODEL  # the Gram matrix times the update, sealing
-        masks = min(parameter + 1, D) * (self.price + 1) * MODEL
+        price = self.prices
+        batch = 2 * (ROWS // D // 5) * MODEL + price.seal * MODEL * FLOAT / RING  # X Theta, X' residual, sealing
         if scheme in ("conventional", "drop-slowest"):
             start, ready = self.no_sharing()
             load = batch, MODEL * FLOAT, MODEL * FLOAT
             return start, self.epoch_ends(start, ready, load, first(D - parameter), epochs)
+        # The Gram matrix times the update; the answer is hashed and sealed, the question's 64 bits hashed four times.
+        product = FEATURES * MODEL + (price.seal + price.hash) * MODEL + price.verify
+        product += 4 * price.hash * MODEL * 64 / RING
+        masks = min(parameter + 1, D) * (price.pad + 1) * MODEL
         load = product + masks, MODEL * RING, MODEL * RING
-        checked, opened = D * VERIFY, EXCHANGE
         if scheme == "coded-padded":
             ready, ended = self.shares(parameter), first(D - parameter + 1)
             start = ended(ready)
         elif scheme == "coded-keys":
-            ended, uploaded = first(D - parameter + 1), self.one_upload(1, False, RING)
-            expanded = self.pads(parameter, BULK, RING, parameter * opened)
-            ready = self.seeds_opened(checked + parameter * EXCHANGE) + expanded
-            start = np.maximum(uploaded.max(axis=1), ended(ready))
+            ended, (start, ready) = first(D - parameter + 1), self.keyed(parameter)
         else:
-            rows, seeds, ended = FEATURES // blocks, parameter + 1, roles
-            uploaded = self.one_upload(seeds, parameter > 0, width)
+            rows, ended, short = max(FEATURES // blocks, TILE), roles, width / RING
             numbers = sum(FEATURES - row for row in range(rows)) + rows * CLASSES
-            expanded = self.pads(D, numbers, width, D * opened + D / 2 * VERIFY)
-            ready = self.seeds_opened(checked + seeds * EXCHANGE) + expanded
-            start = np.maximum(uploaded.max(axis=1), ended(ready))
-            work = (FEATURES * rows * CLASSES + self.price * rows * CLASSES) * width / RING
-            load = work, MODEL * width, rows * CLASSES * width
+            start, ready = self.roles(parameter, numbers, width)
+            work = FEATURES * rows * CLASSES + (price.seal + price.hash) * rows * CLASSES + 3 * price.hash * MODEL
+            load = work * short + price.verify, MODEL * width, rows * CLASSES * width
         return start, self.epoch_ends(start, ready, load, ended, epochs)

@@ -10,7 +10,7 @@ import pytest
 
 from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.reproduce import beyond
-from codedfl_lab.reproduce.beyond import AIMS, PRICES, reproduce_beyond
+from codedfl_lab.reproduce.beyond import AIMS, COLUMNS, reproduce_beyond
 from codedfl_lab.reproduce.scope import ClaimScope
 
 ROOT = Path(__file__).parents[2]
@@ -22,11 +22,14 @@ def test_one_run_has_the_whole_race(monkeypatch: pytest.MonkeyPatch) -> None:
     easy = {name: replace(one, targets=(0.5,), max_epochs=60) for name, one in EXPERIMENTS.items()}
     monkeypatch.setattr(beyond, "EXPERIMENTS", easy)
     monkeypatch.setattr("codedfl_lab.reproduce.sizes.FLEET_SIZES", (25,))
-    monkeypatch.setattr(beyond, "AIMS", [replace(aim, devices=min(aim.devices, 50)) for aim in AIMS])
+    smaller = [replace(aim, course=aim.course._replace(devices=min(aim.course.devices, 60))) for aim in AIMS]
+    monkeypatch.setattr(beyond, "AIMS", smaller)
     made = reproduce_beyond(ClaimScope(seeds=[0], draws=3, n_features=100, rows=1000))
     assert {row.dataset for row in made.schemes} == {"mnist", "fashion-mnist"}
     assert len(made.goals) == len(AIMS)
-    assert all([one.price for one in goal.prices] == list(PRICES) and goal.time_s for goal in made.goals)
+    assert all([one.column for one in goal.columns] == list(COLUMNS) for goal in made.goals)
+    assert all(one.time_s and one.over_strongest for goal in made.goals for one in goal.columns)
+    assert {one.devices for one in made.preparations} == {25}
     assert made.scaling and made.peers
     assert [claim.verdict for claim in made.claims] == ["holds", "holds"], "32 bits, same epochs"
 

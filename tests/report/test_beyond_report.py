@@ -13,16 +13,17 @@ from page_reader import Page
 from codedfl.errors import InvalidInput
 from codedfl_lab.comparing.names import method_name
 from codedfl_lab.comparing.results import (
-    AtPrice,
     AtSize,
     Claim,
     Gain,
-    Price,
+    GoalVerdict,
+    Preparation,
+    Racer,
     Results,
     SchemeResult,
-    ScoreGoal,
     Speedups,
     Summary,
+    Timed,
     Times,
     TraceRow,
 )
@@ -47,20 +48,24 @@ SCHEMES = (
     ("coded-keys", 25, "cg", 70.0, 10, 100),
     ("one-shot", 25, "gd", 50.0, 1, 2000),
 )
+BELOW: GoalVerdict = "met, interval reaches below"
 GOALS = (
-    ScoreGoal(
-        *("mnist", "role-keys", "block-krylov", "conventional", "gd", 400.0),
-        verdict="met, interval reaches below",
-        devices=1000,
-        label="role-keys, z = 1, K = 5",
-        time_s=20.0,
-        prices=(
-            AtPrice(Price(), 420.0, 390.0, 460.0),
-            AtPrice(Price(own_pads=True, public_keys=True), 103.0),
-            AtPrice(Price(2.0, whole_work=True)),
+    Racer(
+        *("mnist", "role-keys", "block-krylov", 1, 1000),
+        columns=(
+            Timed(
+                "call", "role-keys, z = 1, K = 5", 20.0, 420.0, 390.0, 460.0, 19.0, 400.0, "met, interval reaches below"
+            ),
+            Timed("zero", "role-keys, z = 1, K = 2", 81.5, 103.0, 99.0, 110.0, 4.2, 200.0, "missed"),
+            Timed("ring", "role-keys, z = 1, K = 5", 60.0, 140.0),
         ),
     ),
-    ScoreGoal("mnist", "role-keys", "cg", "conventional", "gd", features="dct-rbf"),
+    Racer("mnist", "role-keys", "cg", features="dct-rbf", columns=(Timed("call"), Timed("zero"), Timed("ring"))),
+)
+STEPS = (
+    Preparation("role-keys, z = 1, K = 5", 1000, "enrol", "fast", 0.123),
+    Preparation("role-keys, z = 1, K = 5", 1000, "enrol", "slowest", 2.46),
+    Preparation("role-keys, z = 1, K = 5", 1000, "draw a role's key", "fast", 0.456),
 )
 LABELS = {"conventional": "conventional FL", "conventional-full-batch": "conventional FL, full batch"}
 
@@ -109,6 +114,7 @@ def made_up(schemes: list[SchemeResult] | None = None) -> Results:
         command="codedfl lab reproduce beyond",
         headline_target=None,
         goals=GOALS,
+        preparations=STEPS,
         claims=(Claim("32 bits are enough", "mnist", 0.95, "holds", "epochs 6 and 6"),),
         scaling=made_up_scaling(),
         notes=("a note of the study",),
@@ -204,14 +210,18 @@ def test_headlines_compare_with_conventional_fl_and_with_its_fair_rival() -> Non
     assert second.startswith("To 85\u202f% accuracy on Fashion-MNIST, coded-keys (α = 25, CG) is fastest with")
 
 
-def test_goals_have_a_verdict_and_a_figure_at_every_price(page: Page) -> None:
-    at = page.texts.index("role-keys, z = 1, K = 5, block Krylov")
-    assert page.texts[at - 1 : at + 8] == [
-        *("MNIST, 1000 devices", "role-keys, z = 1, K = 5, block Krylov", "conventional FL", "400"),
-        *("20.0\u202fs", "✓ met, interval reaches below", "420 (390–460)", "103", "–"),
-    ]
-    assert cells_after(page, "role-keys, CG on dct-rbf", 4) == ["conventional FL on rbf", "–", "never", "–"]
-    assert {"headline", "own pads, public keys", "pads × 2, 48-bit work"} <= set(page.texts)
+def test_goals_have_a_figure_and_a_verdict_in_every_column(page: Page) -> None:
+    row = cells_after(page, "role-keys, z = 1, K = 5, block Krylov (from zero z = 1, K = 2)", 12)
+    row = [cell.replace("\u202f", " ") for cell in row]
+    assert row[:5] == ["20.0 s", "420 (390–460)", "19.0", "400", "✓ met, interval reaches below"]
+    assert row[5:10] == ["81.5 s", "103 (99.0–110)", "4.20", "200", "✗ missed"]
+    assert row[10:] == ["60.0 s", "140"]
+    assert "MNIST, 25 devices, low frequencies" in page.texts
+
+
+def test_what_is_prepared_stands_by_class_of_devices(page: Page) -> None:
+    assert cells_after(page, "enrol", 2) == ["0.123", "2.46"]
+    assert cells_after(page, "draw a role's key", 2) == ["0.456", "–"]
 
 
 def test_schemes_stand_fastest_first_under_every_convention(page: Page) -> None:
@@ -284,7 +294,10 @@ def test_everything_from_outside_is_escaped(tmp_path: Path) -> None:
         fleet=evil,
         notes=(evil,),
         claims=tuple(replace(claim, evidence=evil) for claim in results.claims),
-        goals=tuple(replace(goal, label=evil) for goal in results.goals),
+        goals=tuple(
+            replace(goal, columns=tuple(replace(one, label=evil) for one in goal.columns)) for goal in results.goals
+        ),
+        preparations=tuple(replace(one, label=evil, step=evil, device=evil) for one in results.preparations),
         scaling=tuple(replace(row, timed=replace(row.timed, label=evil)) for row in results.scaling),
     )
     page = Page(write_beyond_report(tmp_path, results)["report.html"].read_text())

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from codedfl.contract.small_cells import own_rows
 from page_reader import Page
 
 from codedfl.analyses.analysis import NotFound
@@ -28,7 +27,6 @@ from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.models.robust import RobustModel
 from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
-from codedfl.contract.words import few_words
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.data.model import TrainedModel
 from codedfl.data.tables import as_raw_table
@@ -40,7 +38,6 @@ from codedfl.report.study_files import (
     coefficients_csv,
     covariance_csv,
     merged_words,
-    recoded_note,
     result_json,
     write_report,
     write_results,
@@ -95,15 +92,15 @@ def test_rows_left_out_are_told_unless_they_are_few(tmp_path: Path):
 def test_what_a_reference_was_merged_with_is_said():
     ward = StudyColumn(CategoryColumn("ward", ("other", "a", "b"), other="other"))
     study = Study("stays", (ward,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
-    findings = StudyFindings(None, None, "", None, "", 100, (), [], ((2,),))
+    findings = StudyFindings(None, None, "", None, "", 100, (), [], ((2,), (), ()))
     assert merged_words(study, findings) == [
-        "ward: counted as 'other', since some of them are rare: b",
+        "ward: b counted as 'other', at every device: too few people have them",
         "ward: the reference level is now other",
     ]
 
 
 def test_a_term_that_vanished_is_named_with_the_reason_everywhere(tmp_path: Path):
-    """Two of each device's patients are old emergencies, whose product is told as 0; nobody is a transfer."""
+    """Two of each device's patients are old emergencies, too few in all; nobody is a transfer."""
     kinds = np.tile(np.array(["elective"] * 30 + ["urgent"] * 20 + ["emergency"] * 10), 4)
     old = np.tile(np.array([0.0, 1.0] * 25 + [0.0] * 8 + [1.0] * 2), 4)
     table = {"type": kinds, "old": old, "days": np.arange(240.0) % 31}
@@ -114,13 +111,13 @@ def test_a_term_that_vanished_is_named_with_the_reason_everywhere(tmp_path: Path
     model = RobustModel("robust", tuple(one.column.name for one in columns))
     study = Study("stays", columns, target, 5000, 1000, 3, held_out=0.0, inference=True, models=(model,))
     parts = [as_raw_table({name: one[i : i + 60] for name, one in table.items()}) for i in range(0, 240, 60)]
-    rows = [own_rows(study, part, bytes([place] * 16)).snapshot for place, part in enumerate(parts)]
+    rows = [take_snapshot(study, part, bytes([place] * 16)) for place, part in enumerate(parts)]
     findings = conducted(study, rows)
-    why = (
-        "it is 0 in all rows: a product of levels, or an interval, that fewer than 5 rows of a device have is told as 0"
-    )
-    nobody = "no row has it: a level that fewer than 5 rows of a device have is told as a commoner one"
-    gone = {"type = transfer": nobody, "type = emergency:old": why, "type = transfer:old": why}
+    gone = {
+        "type = transfer": "no row has it",
+        "type = emergency:old": "it varies in too few people, or a level in it does",
+        "type = transfer:old": "it is the same in all rows",
+    }
     page = write_results(tmp_path, study, findings, OWNERS).read_text()
     told = json.loads((tmp_path / "result.json").read_text())
     assert {one["term"]: one["why"] for one in told["terms_left_out"]} == gone
@@ -143,7 +140,7 @@ def test_a_reference_level_that_nobody_has_is_replaced_aloud():
     raw = as_raw_table({"ward": np.where(values % 2 == 0, "a", "b"), "days": values % 31 * 1.0})
     findings = conducted(study, dealt(study, raw, 3))
     first, second = (one.line for one in terms_left_out(study, findings.merged, findings.total))
-    assert first.startswith("left out: ward = none, since no row has it: a level that fewer than 5 rows")
+    assert first == "left out: ward = none, since no row has it"
     assert second == "left out: ward = a, since the others are compared with it now"
 
 
@@ -156,19 +153,15 @@ def test_all_that_a_paper_needs(found: tuple[Study, StudyFindings], tmp_path: Pa
     assert told["digest"] == study.digest().hex() and told["owners"] == OWNERS
     assert told["clipped"] == {"rows": 900, "values": {"age": 9, "days": "<5"}}
     assert np.allclose(told["inference"]["covariance"], findings.inference.covariance)
-    # The level that all others were to be compared with was rare: another one is, and it is said.
-    assert told["inference"]["references"] == {"ward": "=surgery"}
-    assert "ward: the reference level is now =surgery" in told["merged_words"]
+    # The level that all others were to be compared with was rare: another one is, and it is said. The rare one cannot
+    # be counted alone; bits tell no difference between the others, so the last of them joins it.
+    assert told["inference"]["references"] == {"ward": "ear"} and findings.merged[1] == (0, 3)
+    assert "ward: the reference level is now ear" in told["merged_words"]
     summary = (tmp_path / "summary.txt").read_text()
     assert max(map(len, summary.splitlines())) <= 79
-    assert "Reference levels: ward = =surgery" in summary and "model age alone" in summary
+    assert "Reference levels: ward = ear" in summary and "model age alone" in summary
     assert page.name == "result.html"
-    (recoded,) = few_words(study)
-    assert (told["cautions"], told["recoded"]) == ([], [recoded])
-    text, (note,) = page.read_text(), recoded_note(study)
-    assert note in " ".join(summary.split()) and recoded not in " ".join(summary.split())
-    head, _, folded = text.partition('<details id="disclosure">')
-    assert '<a href="#disclosure">' in head and recoded not in head and recoded in folded
+    assert told["cautions"] == [] and "recoded" not in told, "nothing is recoded on a device"
     for name in ("total.json", "result.json", "coefficients.csv"):
         assert (tmp_path / name).stat().st_mode & 0o077 == 0
 
@@ -309,8 +302,10 @@ def test_few_gaps_are_said_only_where_there_are_some():
     rows = {"age": values, "bmi": np.where(np.arange(90) < 6, np.nan, values[::-1]), "days": np.arange(90) % 53}
     parts = [as_raw_table({name: one[i : i + 30] for name, one in rows.items()}, "t.csv") for i in (0, 30, 60)]
     findings = conducted(study, [take_snapshot(study, part, bytes(16)) for part in parts])
-    assert findings.merged == ((0,), (0,))
-    assert merged_words(study, findings) == ["bmi: its missing values are too few to be marked and count as 0"]
+    assert findings.merged == ((), (0,), (), ()), "six are of one device alone; nobody's age is missing"
+    assert merged_words(study, findings) == [
+        "bmi: missing in too few rows to be told apart, these count as 0, unmarked"
+    ]
 
 
 def test_least_squares_of_a_yes_or_no_is_not_advised(found: tuple[Study, StudyFindings]):
@@ -387,14 +382,12 @@ def test_odds_ratios_are_printed_everywhere(tmp_path: Path):
     first = " +".join((re.escape(inference.names[1]), *(f"{one:.4g}" for one in ratios[0])))
     assert re.search(f"^{first}$", summary, re.MULTILINE)
     said, methods = " ".join(page.texts), (tmp_path / "methods.txt").read_text()
-    assert (
-        f"odds: odds ratio of long = yes per unit, with 95 % interval: {inference.names[1]} against =surgery " in said
-    )
+    assert f"odds: odds ratio of long = yes per unit, with 95 % interval: {inference.names[1]} against ear " in said
     assert "The odds of long = yes were modelled by logistic regression, fitted by Newton's method" in methods
-    assert "Reference levels: ward = =surgery. Estimates are odds ratios with 95 % intervals." in methods
+    assert "Reference levels: ward = ear. Estimates are odds ratios with 95 % intervals." in methods
     assert "analysed in a rehearsal on one machine" in methods and "approved at each site" not in methods
     latex = (tmp_path / "tables" / "effects-odds.tex").read_text()
-    assert "Odds ratio (95 \\% interval) & p" in latex and "\\quad \\textless{}b\\textgreater{}eye & " in latex
+    assert "Odds ratio (95 \\% interval) & p" in latex and "\\quad =surgery & " in latex
 
 
 def test_methods_are_true_of_a_run_on_machines(found: tuple[Study, StudyFindings]):
@@ -405,7 +398,7 @@ def test_methods_are_true_of_a_run_on_machines(found: tuple[Study, StudyFindings
         "Data of 3 sites (n = 900 rows) were analysed without leaving the sites.",
         f"SHA-256 {study.digest().hex()}) was approved at each site before any data were used.",
         "The rows of 1 invited site are not included: d.",
-        "A level of a category that fewer than 5 rows of a site had was recoded at the site as another level.",
+        "Levels that fewer than 5 people had over all sites were joined with others, the same at every site.",
         "The outcome days was modelled by ordinary least squares; standard errors are classical.",
         "each of at least 3 sites",
         "also together with 1 site that would help it",

@@ -42,8 +42,8 @@ def test_on_the_papers_fleet_role_keys_win(paper_plan):
     best = paper_plan.best
     assert best.scheme == "role-keys"
     assert best.server_sees == "the total only"
-    assert best.parameters == {"z": 1, "holders": 0, "blocks": 2, "reserve": 0, "spare": 0, "narrow": True}
-    assert "any 1 of the devices may fail" in paper_plan.why()
+    assert best.parameters == {"z": 1, "holders": 0, "blocks": 1, "reserve": 0, "spare": 0, "narrow": True}
+    assert "any 4 of the devices may fail" in paper_plan.why()
     assert (best.exposed_to_server, best.exposed_by_one) == (0, 0)
     assert best.gram_directions == min(D, 10 * best.epochs)
     assert "Conventional FL needs" in paper_plan.why()

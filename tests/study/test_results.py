@@ -9,24 +9,27 @@ from typing import Any
 from codedfl_lab.comparing.results import (
     NOT_WRITTEN,
     SCHEMA,
-    AtPrice,
     AtSize,
     Claim,
     ExposureResult,
     Gain,
     PaperValue,
-    Price,
+    Preparation,
+    Racer,
     Results,
-    ScoreGoal,
     Sensitivity,
+    Timed,
 )
 from made_up_results import entry, made_up_results, made_up_timed
 
-GOAL = ScoreGoal(
-    *("mnist", "coded-keys", "cg", "conventional", "gd", 100.0),
-    prices=(AtPrice(Price(), 121.0, 90.0, 150.0), AtPrice(Price(2.0, own_pads=True))),
-    verdict="met",
+GOAL = Racer(
+    *("mnist", "coded-keys", "cg"),
+    columns=(
+        Timed("call", "coded-keys, α = 25", 70.0, 121.0, 90.0, 150.0, 5.5, 100.0, "met, interval reaches below"),
+        Timed("zero"),
+    ),
 )
+STEP = Preparation("role-keys, z = 1", 25, "enrol", "slow", 2.5)
 
 
 def everything() -> Results:
@@ -42,6 +45,7 @@ def everything() -> Results:
         sensitivity=(Sensitivity(0.0, (coded,)),),
         claims=(Claim("c", "mnist", None, "not judged", "missing"),),
         goals=(GOAL,),
+        preparations=(STEP,),
         scaling=(AtSize("mnist", 50, "multicast", True, made_up_timed(), 2.0, True),),
         notes=("a note",),
         quick=True,

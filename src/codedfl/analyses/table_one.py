@@ -22,6 +22,7 @@ from codedfl.contract.models import TableOne
 from codedfl.contract.study import Study
 from codedfl.contract.study_columns import MOST_STEPS, ClassTarget, Grid, StudyColumn
 from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.files import harmless
 from codedfl.statistics.histogram import Histogram, anchor_code, bin_starts
 from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats, Integers, JsonObject
@@ -146,9 +147,9 @@ class TableOneFinding:
         lines.writerow(("column", "level", "n", "missing", "mean", "sd", *(f"q{share:g}" for share in QUANTILES)))
         for one in self.columns:
             if isinstance(one, DescribedNumber):
-                lines.writerow((one.name, "", one.rows, one.missing, one.mean, one.deviation, *one.quantiles))
+                lines.writerow((harmless(one.name), "", one.rows, one.missing, one.mean, one.deviation, *one.quantiles))
             else:
-                lines.writerows((one.name, level, rows) for level, rows in one.counts)
+                lines.writerows((harmless(one.name), harmless(level), rows) for level, rows in one.counts)
         return stream.getvalue()
 
 

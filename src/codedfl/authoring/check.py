@@ -117,7 +117,7 @@ def _remarks(study: Study, table: RawTable) -> Iterator[str]:
         ids = as_texts(table.columns[study.id])
         different, rows = np.unique(ids, return_counts=True)
         if several := int(((rows > 1) & (different != "")).sum()):
-            yield f"id {study.id!r}: {several} stand in several rows, and every row counts as a person (smallest_cell)"
+            yield f"id {study.id!r}: {several} stand in several rows, and each counts as one person (smallest_cell)"
         if without := int((ids == "").sum()):
             yield f"id {study.id!r}: {without} row(s) have none"
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,10 @@ from codedfl.contract.kit import load_kit
 from codedfl.errors import InvalidInput
 from codedfl.on_demand import loading
 from codedfl.private_files import default_state_dir
+
+if TYPE_CHECKING:
+    from codedfl.contract.judgement import Finding
+    from codedfl.contract.roster_change import RosterChange
 
 
 def approve_study(
@@ -36,6 +40,10 @@ def approve_study(
     accept: Annotated[
         list[str] | None,
         typer.Option(metavar="KIND=WHY", help="Accept findings of this kind, on record.", show_default="none"),
+    ] = None,
+    roster_change: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="A change of groups that all have signed.", show_default="none"),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show and judge only: nothing is recorded.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Record without asking at the terminal.")] = False,
@@ -60,8 +68,6 @@ def approve_study(
 
     name, loaded = checked_owner(found, states), found.study
     screen.say(f"fingerprint of the kit: {found.fingerprint}")
-    screen.sentence("The coordinator and every other site must have the same: compare it by telephone.")
-    screen.say()
     with screen.busy("reading"):
         rows = None if table is None else read_file(table, empty=True)
     approval = approve(
@@ -76,6 +82,8 @@ def approve_study(
             datetime.now(UTC).isoformat(timespec="seconds"),
             load_policy(policy) if policy else Policy(),
             accepted_kinds(accept or ()),
+            _nobody if dry_run or yes or not sys.stdin.isatty() else _why,
+            _changes(roster_change or ()),
         ),
         show=lambda sections: show_sections(screen, sections),
         words=words_of(loaded),
@@ -85,7 +93,7 @@ def approve_study(
     said = f"{approval.name} ({approval.digest.hex()[:16]}...) is approved by {approval.who} since {approval.when}"
     screen.say()
     if dry_run:
-        screen.sentence("nothing speaks against this study, and nothing was recorded: approve it without --dry-run")
+        screen.sentence(_dry(sorted({kind for kind, _, _, why in approval.accepted if not why})))
         return
     screen.sentence(f"{printable(said)}, with {approval.rows} rows, {approval.held_out} of them held out")
 
@@ -108,6 +116,36 @@ def accepted_kinds(given: Sequence[str]) -> dict[str, str]:
             raise InvalidInput(f"--accept must be KIND=WHY with a kind of {', '.join(KINDS)}, got {one!r:.80}")
         found[kind] = why.strip()
     return found
+
+
+def _dry(left: Sequence[str]) -> str:
+    """What a dry run ends with; left: kinds of findings that nobody has accepted."""
+    if left:
+        how = " ".join(f"--accept {kind}='why'" for kind in left)
+        return f"nothing was recorded: before it can be, somebody has to accept what was found ({how})"
+    return "nothing speaks against this study, and nothing was recorded: approve it without --dry-run"
+
+
+def _changes(paths: Sequence[Path]) -> tuple[RosterChange, ...]:
+    if not paths:
+        return ()
+    from codedfl.contract.roster_change import load_change  # groups hardly ever change
+
+    return tuple(map(load_change, paths))
+
+
+def _nobody(_finding: Finding) -> str:
+    return ""
+
+
+def _why(finding: Finding) -> str:
+    """At a terminal a finding is asked about, and the reason goes on record."""
+    from codedfl.contract.words import printable
+
+    said: str = typer.prompt(
+        f"\n{printable(finding.words)}\nWhy is this accepted? (nothing: it is not)", default="", show_default=False
+    )
+    return said.strip()
 
 
 def _confirm() -> None:

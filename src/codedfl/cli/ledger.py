@@ -12,10 +12,12 @@ from codedfl.cli import options
 from codedfl.cli.broker_options import State
 from codedfl.cli.screen import Screen, table
 from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.ledger import Approval
 from codedfl.contract.words import printable
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import DELTA, spent_sentence
 from codedfl.private_files import default_state_dir
+from codedfl.typing import JsonObject
 
 
 def show_ledger(
@@ -36,6 +38,7 @@ def show_ledger(
         )
     with folder.ledger() as ledger:
         pass
+    withdrawn = folder.base.withdrawn()
     shown = table("study", "digest", "version", "approved by", "when", "rows", "contributions")
     for column in (shown.columns[0], shown.columns[3]):
         column.no_wrap = False  # names may be long; times and counts are never cut
@@ -53,7 +56,7 @@ def show_ledger(
                 "rows": one.rows,
                 "held_out": one.held_out,
                 "accepted": [
-                    {"finding": kind, "words": words, "who": who, "why": why} for kind, words, who, why in one.accepted
+                    {"kind": kind, "words": words, "who": who, "why": why} for kind, words, who, why in one.accepted
                 ],
                 "contributions": [
                     {"statistic": c.statistic, "argument": c.argument.hex(), "when": c.when} for c in given
@@ -71,14 +74,19 @@ def show_ledger(
         )
     for one in ledger.approvals:
         for kind, words, who, why in one.accepted:
-            text = f"{one.name}, edition {one.edition}: {who} accepted ({kind}) that {words}: {why}"
-            screen.sentence(printable(text))
+            screen.sentence(printable(f"accepted for {one.name} by {who} ({kind}): {words}. Why: {why}"))
     for other in ledger.accepted:
-        found = ledger.approval(other.digest)
-        screen.sentence(
-            printable(f"{found.name if found else ''}: {other.who} accepted sums over other groups: {other.why}")
-        )
+        name_of = next((one.name for one in ledger.approvals if one.digest == other.digest), other.digest.hex()[:8])
+        screen.sentence(printable(f"sums of {name_of} over other groups are accepted by {other.who}: {other.why}"))
+    for one in withdrawn:
+        screen.sentence(printable(f"withdrawn: {one.name}, version {one.edition}, approved by {one.who} {one.when}"))
     costs = [one.rho for one in ledger.approvals]
     total = None if None in costs else sum(cost for cost in costs if cost is not None)
     screen.sentence(spent_sentence(total, len(costs), DELTA))
-    screen.write_json({"command": "site ledger", "device": name, "approvals": rows})
+    screen.write_json(
+        {"command": "site ledger", "device": name, "approvals": rows, "withdrawn": [_gone(one) for one in withdrawn]}
+    )
+
+
+def _gone(one: Approval) -> JsonObject:
+    return {"study": one.name, "digest": one.digest.hex(), "edition": one.edition, "who": one.who, "when": one.when}

@@ -23,12 +23,12 @@ from codedfl.data.recipe import Clipped
 from codedfl.data.score import score_of
 from codedfl.data.tables import RawTable, read_file
 from codedfl.errors import InvalidInput
+from codedfl.files import harmless
 from codedfl.report.text import score as score_text
 from codedfl.typing import Json, JsonObject
 
 # Rows at a time: the bar moves, and the features of a large file are never in memory all at once.
 _BLOCK = 4096
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 Model = Annotated[Path, typer.Argument()]
 
@@ -213,7 +213,7 @@ def _write_predictions(stream: Any, predicted: NDArray[Any]) -> None:
 
 def _harmless(value: object) -> object:
     """A class's name is its author's: one that a spreadsheet would run as a formula is shown to it as text."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value
+    return harmless(value) if isinstance(value, str) else value
 
 
 class ScoreByClass(NamedTuple):

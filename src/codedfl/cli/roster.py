@@ -99,7 +99,7 @@ def absence(roster: Roster) -> str:
     """What a study has to say for anybody to be absent."""
     left, _ = roster.without_one()
     if not left:
-        return "sums are over whole disclosure groups and there is one: nobody may be absent when a sum is asked for"
+        return "sums are over whole disclosure groups and there is one: nobody may be absent when a study begins"
     return (
         "sums are over whole disclosure groups: for any one device to be absent, least_participants of the study must"
         f" be at most {left}"

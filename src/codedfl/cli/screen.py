@@ -38,11 +38,11 @@ class Screen:
 
     def say(self, text: str = "") -> None:
         """One line of results; never wrapped, so that paths can be copied and lines searched."""
-        self.results.print(text, soft_wrap=True, markup=False)
+        self.results.print(_plain(text), soft_wrap=True, markup=False)
 
     def sentence(self, text: str) -> None:
         """Text, wrapped between words."""
-        self.results.print(text, markup=False)
+        self.results.print(_plain(text), markup=False)
 
     def item(self, text: str) -> None:
         """One of several answers: wrapped between words where there is a width, one line where lines are searched."""
@@ -63,7 +63,7 @@ class Screen:
             self.say(line)
 
     def remark(self, text: str) -> None:
-        self.remarks.print(text, soft_wrap=True, markup=False)
+        self.remarks.print(_plain(text), soft_wrap=True, markup=False)
 
     def show(self, table: Table) -> None:
         self.results.print(table)
@@ -114,6 +114,11 @@ class Screen:
                 bars.update(tasks[name], completed=have, total=total, description=name + size)
 
             yield report
+
+
+def _plain(text: str) -> str:
+    """No text of a table, a study or a peer moves the cursor or colours the screen."""
+    return "".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in text)
 
 
 def check_writable(option: str, path: Path) -> None:

@@ -268,6 +268,6 @@ def _show_check(screen: Screen, found: TableCheck) -> None:
     for line in (*found.copies, *found.remarks):
         screen.item(printable(line))
     left_out = f" without missing values ({found.left_out} left out)" if found.left_out else ""
-    pod = f" in a disclosure group of at least {found.least_pod} owners (least_rows)" if found.least_pod else ""
+    pod = f" among at least {found.least_pod} owners (least_rows)" if found.least_pod else ""
     verdict = f"can take part{pod}" if found.usable else "cannot take part as it is"
     screen.say(f"{found.table}: {found.rows} row{'s' * (found.rows != 1)}{left_out}, {verdict}")

@@ -21,6 +21,7 @@ from codedfl.contract.roster import load_roster
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import load_study
+from codedfl.contract.words import printable
 from codedfl.data.recipe import Clipped
 from codedfl.data.tables import no_tables, read_file
 from codedfl.errors import InvalidInput
@@ -31,6 +32,7 @@ from codedfl.run.rehearsal import (
     MakeDelay,
     Rehearsed,
     alike_devices,
+    copied_ledgers,
     dealt_out,
     made_up_roster,
     read_folder,
@@ -66,6 +68,12 @@ def rehearse_study(
             "--policy", metavar="FILE", help="The policy that every device has.", show_default="the usual one"
         ),
     ] = None,
+    ledgers: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Copies of devices' state folders, whose ledgers are judged with.", show_default="none"
+        ),
+    ] = None,
     fleet: Annotated[
         str | None,
         typer.Option(
@@ -87,7 +95,8 @@ def rehearse_study(
     """Run a study on tables of this machine, as a dry run.
 
     Server and devices run the real protocol in this process, in simulated time. Every device is judged as it would
-    judge itself; those that would refuse are named, and leave with their disclosure groups. On the same rows the
+    judge itself, with --ledgers over all that it approved before: what its operator would be asked is said; those that
+    would refuse are named, and leave with their disclosure groups. On the same rows the
     findings are those of the federation bit for bit. With held_out above 0 each device draws by a key of its own
     which rows it holds out, so a rehearsal trains on other rows than the federation will.
 
@@ -108,9 +117,13 @@ def rehearse_study(
     if helping := set(empty) & set(roster.helpers):
         screen.remark(f"note: without rows, so they only help: {', '.join(sorted(helping))}")
     rehearsed = Rehearsed(study, roster)
-    refusals = rehearsed.approve(parts, Policy() if policy_file is None else load_policy(policy_file))
+    policy = Policy() if policy_file is None else load_policy(policy_file)
+    refusals = rehearsed.approve(parts, policy, None if ledgers is None else copied_ledgers(ledgers, parts))
+    for name, found in rehearsed.findings.items():
+        for finding in found:
+            screen.remark(f"{name} would be asked ({finding.kind}): {printable(finding.words)}")
     for name, reason in refusals.items():
-        screen.remark(f"{name} would refuse: {reason}")
+        screen.remark(f"{name} would refuse: {printable(reason)}")
     for pod in roster.pods:
         if (absent := pod - set(rehearsed.snapshots)) and pod - absent:
             named, because = (", ".join(sorted(who)) for who in (pod - absent, absent))

@@ -7,7 +7,7 @@ LAB = "lab"
 
 def _group(name: str, summary: str, **commands: tuple[str, str]) -> ListedCommand:
     """Its commands by name: where the function is (module of this folder, function), and the line of the help."""
-    listed = (ListedCommand(one, line, f"codedfl.cli.{at}") for one, (at, line) in commands.items())
+    listed = (ListedCommand(one.replace("_", "-"), line, f"codedfl.cli.{at}") for one, (at, line) in commands.items())
     return ListedCommand(name, summary, commands=tuple(listed))
 
 
@@ -27,7 +27,7 @@ TREE = (
         ),
         kit=(
             "study_kit:make_kits",
-            "Make one file for each site, of public parts: study, roster, broker, certificate.",
+            "Make of a study and the requests of all sites one kit for each: a file of public parts.",
         ),
         rehearse=("study_rehearsal:rehearse_study", "Run a study on tables of this machine, as a dry run."),
         report=(
@@ -36,7 +36,7 @@ TREE = (
         ),
         release=(
             "study_release:release_study",
-            "Check a result by the rules of output checkers, and write what may be published.",
+            "Check a result by the rules of output checkers, and write what may be published into a folder of its own.",
         ),
         refit=(
             "study_refit:refit_study",
@@ -59,6 +59,14 @@ TREE = (
         new=("roster:new", "Divide devices into disclosure groups, as many as there can be."),
         add=("roster:add", "Add newcomers, who form disclosure groups of their own."),
         renew=("roster:renew", "Give a device a new key; its name and disclosure group stay."),
+        change=(
+            "roster_change:change",
+            "Draft a change of disclosure groups, which all owners of the groups that it touches sign.",
+        ),
+        signatures=(
+            "roster_change:signatures",
+            "Put the signatures of several copies of a change together, and say whose are missing.",
+        ),
         show=("roster:show", "Show disclosure groups and keys, and the digest that a study names."),
     ),
     _group(
@@ -79,6 +87,10 @@ TREE = (
         accept=(
             "approve:accept_groups",
             "Accept that a study's sums are over other disclosure groups than before, on record.",
+        ),
+        sign_roster=(
+            "roster_change:sign_roster",
+            "Sign a change of disclosure groups with this device's key, after reading what becomes computable.",
         ),
         withdraw=("approve:withdraw_approval", "Take back an approval to which this device has not contributed yet."),
         check=(
@@ -112,7 +124,7 @@ TREE = (
         "Set up and start a message broker of one's own.",
         new=("broker:new", "Write a broker's folder: its authority and certificate, access lists, limits."),
         renew=("broker:renew", "Make the broker a new certificate in time."),
-        revoke=("broker:revoke", "Refuse a device's certificate from now on, for example because it was lost."),
+        revoke=("broker:revoke", "Refuse a device's certificate from now on, for example because its key was lost."),
         start=(
             "broker:start",
             "Start the broker in this folder: mosquitto where it is installed, else a small one of codedfl's own.",

@@ -7,26 +7,28 @@ Refusals are for the operator: they name rows and counts, which nobody else may 
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codedfl.contract.combinations import cell_columns
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.former import former_findings
 from codedfl.contract.judgement import Finding, judged
 from codedfl.contract.ledger import Approval, Ledger
 from codedfl.contract.models.glm import GlmModel
 from codedfl.contract.policy import Policy, policy_objection, shown_directions, spending_objection, study_rho
-from codedfl.contract.roster import Roster
+from codedfl.contract.roster import Roster, groups_of
 from codedfl.contract.seen import SeenRows, recognised, seen_rows
 from codedfl.contract.snapshot import Snapshot, take_snapshot
 from codedfl.contract.study import Study
 from codedfl.contract.words import Section, Words, explain
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from codedfl.contract.roster_change import RosterChange
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Deciding:
 
     who, when: who approves, and the time. policy: the operator's own limits.
     accept: for a kind of finding why it is accepted. ask: asked about any other finding; returns why, or "".
+    changes: of disclosure groups; one that all owners of the touched groups have signed is accepted.
 
     >>> Deciding("Ada", "today").reason(Finding("rows", "3 rows")) is None
     True
@@ -45,6 +48,7 @@ class Deciding:
     policy: Policy = Policy()  # noqa: RUF009 - frozen
     accept: Mapping[str, str] = field(default_factory=dict)
     ask: Callable[[Finding], str] = field(default=lambda _finding: "")
+    changes: Sequence[RosterChange] = ()
 
     def reason(self, finding: Finding) -> str | None:
         """Why a finding is accepted; None where it is not."""
@@ -122,12 +126,14 @@ def approve(
             earlier = [one.rows for one in ledger.earlier()]
             rows = recognised(seen_rows(study, table, rows_key), earlier)
         new = _approval(study, roster, name, (own, rows), ledger, deciding)
+        new = replace(new, changed=tuple(_changed(roster, new, ledger, deciding)))
         known = ledger.approval(new.digest)
         found = () if rows is None or known else tuple(_findings(study, roster, new, rows, ledger, deciding.policy))
-        if table is not None and known is None:
-            old = former_findings(study, table, rows_key, ledger.earlier_of_0_3(), study.smallest_cell)
-            found = (*found, *(old if study.noise is None else ()))
-        show(explain(study, roster, name, own, ledger, words, found))
+        if table is not None and known is None and study.noise is None and (former := ledger.earlier_of_0_3()):
+            from codedfl.contract.former import former_findings  # of 0.3, which few devices have
+
+            found = (*found, *former_findings(study, table, rows_key, former, study.smallest_cell))
+        show(explain(study, roster, name, own, ledger, words, found, deciding.policy))
         for objection in (
             ledger.same_again(new.digest, rows) if rows is not None else "",
             _model_objection(study, own) if own else "",
@@ -136,7 +142,7 @@ def approve(
         ):
             if objection:
                 raise InvalidInput(objection)
-        new = replace(new, accepted=tuple(_accepted(found, deciding, dry_run)))
+        new = replace(new, accepted=(*_signed(new, ledger), *_accepted(found, deciding, dry_run)))
         if dry_run:
             return known or new
         confirm()
@@ -145,6 +151,26 @@ def approve(
     if own is not None:
         folder.save_snapshot(own)
     return known or new
+
+
+def _changed(roster: Roster, new: Approval, ledger: Ledger, deciding: Deciding) -> Iterator[bytes]:
+    """Earlier studies of some of the same rows, of whose groups a complete change leads to these."""
+    if not deciding.changes:
+        return
+    from codedfl.contract.roster_change import covering  # groups hardly ever change
+
+    for past in ledger.approvals:
+        other = past.group and past.group != new.group and past.digest in new.related
+        if other and covering(deciding.changes, roster, frozenset(dict(past.groups).values())):
+            yield past.digest
+
+
+def _signed(new: Approval, ledger: Ledger) -> Iterator[tuple[str, str, str, str]]:
+    """Another group is recorded as what it is: signed by all whom it concerns."""
+    for past in ledger.approvals:
+        if past.digest in new.changed:
+            words = f"our disclosure group has other owners than in {past.name}"
+            yield "groups", words, "all owners of the groups that changed", "signed by all (roster change)"
 
 
 def _accepted(found: tuple[Finding, ...], deciding: Deciding, dry_run: bool) -> Iterator[tuple[str, str, str, str]]:
@@ -236,8 +262,7 @@ def _approval(
 ) -> Approval:
     snapshot, seen = own
     rows, held_out = (0, 0) if snapshot is None else (len(snapshot), int(snapshot.held_out.sum()))
-    numbers = sorted({one.pod for one in roster.members if not one.helper})
-    groups = {number: _digest_of_keys(roster, number) for number in numbers}
+    groups = groups_of(roster)
     member = roster.member(name)
     return Approval(
         study.digest(),
@@ -256,9 +281,3 @@ def _approval(
         () if seen is None else ledger.related(seen),
         study.most_points if study.at_points & set(study.statistics) else 0,
     )
-
-
-def _digest_of_keys(roster: Roster, number: int) -> str:
-    """Who is in a disclosure group, by keys: a name can be given to anybody."""
-    keys = sorted(one.key for one in roster.members if one.pod == number and not one.helper)
-    return hashlib.sha256(b"".join(keys)).hexdigest()

@@ -31,13 +31,13 @@ NOWHERE = -1  # the place of a row that is in no cell of a family
 
 
 @dataclass(frozen=True, eq=False)
-class Family:
+class CellFamily:
     """Cells of one kind, of which a row is in one at most.
 
     kind: what follows where one has few (``census``). of: the column, or the model, that they belong to.
     count: how many there are. held_out: whether they are of the rows kept for the score.
 
-    >>> Family("level", "ward", 3).count
+    >>> CellFamily("level", "ward", 3).count
     3
     """
 
@@ -63,34 +63,36 @@ class StudyCells:
         self.study = study
 
     @cached_property
-    def families(self) -> tuple[Family, ...]:
+    def families(self) -> tuple[CellFamily, ...]:
         study = self.study
-        found = [Family("rows", study.name, 1)]
-        found += [Family("level", name, len(column.levels)) for name, column in self._categories]
-        found += [Family("interval", name, len(marks) + 1) for name, marks in self._marks.items()]
+        found = [CellFamily("rows", study.name, 1)]
+        found += [CellFamily("level", name, len(column.levels)) for name, column in self._categories]
+        found += [CellFamily("interval", name, len(marks) + 1) for name, marks in self._marks.items()]
         for name, one in self._numbers:
-            found.append(Family("missing", name, 2))
-            found.append(Family("number", name, 2 if _two_valued(one) else 1))
+            found.append(CellFamily("missing", name, 2))
+            found.append(CellFamily("number", name, 2 if _two_valued(one) else 1))
         if isinstance(study.target, ClassTarget):
-            found.append(Family("class", study.target.name, len(study.target.classes)))
+            found.append(CellFamily("class", study.target.name, len(study.target.classes)))
         else:
-            found.append(Family("target", study.target.name, 2 if study.target.grid.n_steps == 1 else 1))
+            found.append(CellFamily("target", study.target.name, 2 if study.target.grid.n_steps == 1 else 1))
         if study.encoder is not None:  # whatever it was trained to tell apart, an output is judged as it is summed
-            found.append(Family("feature", study.name, study.feature_count))
+            found.append(CellFamily("feature", study.name, study.feature_count))
         if "gram" in study.statistics:
-            found += [Family("varies", name, 1) for name, _ in (*self._categories, *self._numbers)]
-            found.append(Family("varies", study.target.name, 1))
+            found += [CellFamily("varies", name, 1) for name, _ in (*self._categories, *self._numbers)]
+            found.append(CellFamily("varies", study.target.name, 1))
         for model in self._timed:
             cells = n_groups(study, model) * (len(model.times) + 1)
-            found.append(Family("time", model.name, 2 * cells))
+            found.append(CellFamily("time", model.name, 2 * cells))
             if model.begin:
-                found.append(Family("begin", model.name, cells))
-        found += [Family("table", one.name, count_cells(study, one)) for one in self._tables]
-        found += [Family("cluster", one.name, 1) for one in self._clustered]
+                found.append(CellFamily("begin", model.name, cells))
+        found += [CellFamily("table", one.name, count_cells(study, one)) for one in self._tables]
+        found += [CellFamily("cluster", one.name, 1) for one in self._clustered]
         if study.held_out:
-            found.append(Family("rows", study.name, 1, held_out=True))
+            found.append(CellFamily("rows", study.name, 1, held_out=True))
             if study.holds_out_gram:
-                found += [Family("level", name, len(column.levels), held_out=True) for name, column in self._categories]
+                found += [
+                    CellFamily("level", name, len(column.levels), held_out=True) for name, column in self._categories
+                ]
         return tuple(found)
 
     @property
@@ -116,7 +118,7 @@ class StudyCells:
             found.append(np.bincount(places[places != NOWHERE], minlength=one.count))
         return np.concatenate(found).astype(np.int64)
 
-    def split(self, values: NDArray[Any]) -> Iterator[tuple[Family, NDArray[Any]]]:
+    def split(self, values: NDArray[Any]) -> Iterator[tuple[CellFamily, NDArray[Any]]]:
         """What is known of all cells, family by family."""
         start = 0
         for one in self.families:
@@ -171,7 +173,7 @@ class StudyCells:
     def _clustered(self) -> list[StudyModel]:
         return [one for one in self.study.models if "clusters" in one.counted and getattr(one, "cluster", None)]
 
-    def _differing(self, family: Family, rows: Snapshot) -> Integers:
+    def _differing(self, family: CellFamily, rows: Snapshot) -> Integers:
         """How many rows of each output of the encoder are not what most of this device's rows are, in sixteenths."""
         if not len(rows):
             return np.zeros(family.count, dtype=np.int64)
@@ -191,7 +193,7 @@ class StudyCells:
 
     # -- which cell each row is in
 
-    def _places(self, family: Family, rows: Snapshot) -> Integers:
+    def _places(self, family: CellFamily, rows: Snapshot) -> Integers:
         if family.kind == "rows":
             return np.zeros(len(rows), dtype=np.int64)
         if family.kind == "class":
@@ -214,7 +216,7 @@ class StudyCells:
         assert isinstance(model, TimedModel)
         return self._of_times(family, model, rows)
 
-    def _of_column(self, family: Family, one: StudyColumn, codes: Integers) -> Integers:
+    def _of_column(self, family: CellFamily, one: StudyColumn, codes: Integers) -> Integers:
         if family.kind == "level":
             return codes
         if family.kind == "missing":  # those that have the number are cells as well: few of them stand out, too
@@ -222,7 +224,7 @@ class StudyCells:
         differs = np.where(codes == one.base, 1 if family.count == 2 else NOWHERE, 0)
         return np.where(codes == GAP, NOWHERE, differs)
 
-    def _of_times(self, family: Family, model: TimedModel, rows: Snapshot) -> Integers:
+    def _of_times(self, family: CellFamily, model: TimedModel, rows: Snapshot) -> Integers:
         times, width = np.array(model.times), len(model.times) + 1
         groups = groups_of(self.study, model, rows)
         if family.kind == "begin":

@@ -27,7 +27,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.contract.cells import Family, StudyCells, size_marks
+from codedfl.contract.cells import CellFamily, StudyCells, size_marks
 from codedfl.contract.merging import Merged, held_out_place, merged_study, places_left, times_place
 from codedfl.contract.study import Study, StudyColumn, factors_of
 from codedfl.data.columns import CategoryColumn
@@ -53,7 +53,7 @@ class GroupCount:
 
     @classmethod
     def of(cls, numbers: Sequence[int], cells: int, owners: int) -> GroupCount:
-        """Of the numbers of a total; refused where they are none of so many owners."""
+        """Of the numbers of a total; refused where they cannot be those of its owners."""
         found = np.array(numbers, dtype=np.int64)
         bits, sizes = found[: 3 * cells].reshape(3, -1), found[3 * cells :]
         # Invariant: whatever an owner invents, its group cannot say more than its owners could.
@@ -73,7 +73,7 @@ class GroupCount:
         return np.asarray(self.bits[2])
 
     def people(self, k: int) -> Integers:
-        """At least so many, if nobody in the group invents."""
+        """A lower bound, if nobody in the group invents."""
         return np.asarray(np.diff(bit_marks(k), prepend=0) @ self.bits)
 
 
@@ -135,7 +135,7 @@ class Round:
         return len(self.parts) > self.colluders
 
     def bound(self) -> Integers:
-        """Honest people of each cell: at least so many, whatever z owners invent."""
+        """A lower bound of the honest people of each cell, whatever z owners invent."""
         k = self.study.smallest_cell
         counts = np.stack([one.people(k) for one in self.parts])
         if self.believed:
@@ -155,7 +155,7 @@ class Round:
         return passing
 
     def rows(self, held_out: bool = False) -> int:
-        """At least so many rows: of honest owners, or where there are too few parts to tell, of all."""
+        """A lower bound of the rows: of honest owners, or where there are too few parts to tell, of all."""
         marks, place = np.array(size_marks(self.study)), int(held_out)
         counts = []
         for one in self.parts:
@@ -303,7 +303,7 @@ def _levels(one: StudyColumn, gone: list[int], merged: Study, passes: NDArray[np
     return sorted({*gone, *(column.levels.index(level) for level in failing)})
 
 
-def _number(merged: Study, family: Family, gone: list[int], passes: NDArray[np.bool_]) -> list[int]:
+def _number(merged: Study, family: CellFamily, gone: list[int], passes: NDArray[np.bool_]) -> list[int]:
     """(0,) drops the mark of few missing values, (1,) the column: all of it where few rows differ from the others."""
     one = next(it for it in merged.columns if it.column.name == family.of)
     if family.kind == "missing" and passes[1] and one.width > 1:

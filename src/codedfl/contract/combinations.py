@@ -11,7 +11,7 @@ from codedfl.data.columns import CategoryColumn
 from codedfl.typing import Integers
 
 FEW_CELLS = 1 << 12
-"""At most so many combinations are counted."""
+"""More combinations than these are not counted."""
 
 
 def cell_columns(study: Study, model: StudyModel) -> list[int]:

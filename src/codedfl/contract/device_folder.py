@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from codedfl.contract.former import FormerRows, is_former
 from codedfl.contract.ledger import Approval, Ledger
 from codedfl.contract.ledger_base import LedgerBase
 from codedfl.contract.names import checked_name
@@ -89,10 +88,12 @@ class DeviceFolder:
                 continue
             if saved is None:
                 raise InvalidInput(f"the hashes of the rows of every approval must be there, got none of {one.name!r}")
-            if is_former(saved):
-                ledger.former[one.digest] = FormerRows.decode(saved)
-            else:
+            if SeenRows.wrote(saved):
                 ledger.rows[one.digest] = SeenRows.decode(saved)
+            else:
+                from codedfl.contract.former import FormerRows  # of 0.3, which few devices have
+
+                ledger.former[one.digest] = FormerRows.decode(saved)
 
     def rows_key(self) -> bytes:
         """The key of the hashes of rows: random, made once, and kept when the device's own key is renewed."""

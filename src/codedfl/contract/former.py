@@ -54,16 +54,6 @@ truncated)
         return cls(tuple(columns), used, told, name, np.frombuffer(ids, dtype="<u8"))
 
 
-def is_former(data: bytes) -> bool:
-    """Whether hashes were written by 0.3: what comes first there is a list of columns, and a format now.
-
-    >>> is_former(msgspec.msgpack.encode((["age"], "id")))
-    True
-    """
-    found = msgspec.msgpack.decode(data)
-    return isinstance(found, list) and bool(found) and isinstance(found[0], list)
-
-
 def former_findings(
     study: Study, table: RawTable, key: bytes, earlier: Mapping[str, FormerRows], k: int
 ) -> Iterable[Finding]:

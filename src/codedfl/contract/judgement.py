@@ -31,7 +31,7 @@ KINDS = {
     "features": "the server learns more directions than the study has rows for",
     "combinations": "few rows have a combination of columns that a model iterates over",
 }
-_AGREEMENT = 0.8  # beyond chance: two columns that agree as much are the same, recorded twice
+_ALIKE = 0.8  # beyond chance: two columns that agree as much are the same, recorded twice
 _FEW_SHARE = 0.1  # of the rows, at most: two quantities that differ in more are two
 _MOST_LEVELS = 256  # of a study's categories that are compared one by one
 
@@ -239,10 +239,10 @@ def _few_of(mine: Tags, theirs: Tags, k: int) -> int:
     differ = int((mine != theirs).sum())
     if not 0 < differ < k or len(mine) < 2 * k:
         return 0
-    return differ if _agreement(mine, theirs) >= _AGREEMENT else 0
+    return differ if _kappa(mine, theirs) >= _ALIKE else 0
 
 
-def _agreement(mine: Tags, theirs: Tags) -> float:
+def _kappa(mine: Tags, theirs: Tags) -> float:
     """Cohen's kappa: how much more two columns agree than by chance."""
     tags, places = np.unique(np.concatenate((mine, theirs)), return_inverse=True)
     shares = [np.bincount(part, minlength=len(tags)) / len(mine) for part in np.split(places, 2)]
@@ -266,7 +266,7 @@ def _levels_differ(pair: _Pair, k: int) -> int:
     differ = np.minimum(differ, len(mine) - differ)  # the other level of two says the same
     # Levels of few people are merged by the census, or passed by it: what they differ by is no more than themselves.
     enough = (both.sum(axis=1) >= k)[:, None] & (both.sum(axis=0) >= k)[None, :]
-    alike = 2 * both >= _AGREEMENT * (both.sum(axis=1)[:, None] + both.sum(axis=0)[None, :])
+    alike = 2 * both >= _ALIKE * (both.sum(axis=1)[:, None] + both.sum(axis=0)[None, :])
     few = differ[(differ > 0) & (differ < k) & enough & alike]
     return int(few.min(initial=k)) % k
 

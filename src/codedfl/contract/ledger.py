@@ -11,16 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import numpy as np
 
-from codedfl.contract.former import FormerRows
 from codedfl.contract.judgement import Finding, Past
 from codedfl.contract.seen import SeenRows
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from codedfl.contract.former import FormerRows
 
 FORMAT = "codedfl-ledger-1"  # of 0.3
 _OTHER_NUMBERS = "a statistic must have the numbers that it had before: data, code or rounding have changed"
@@ -60,6 +62,7 @@ class Approval:
     groups: of every disclosure group by its number a digest of its owners' keys; group: that of this device's own.
     related: the digests of earlier studies of some of the same rows. points: how many the server may choose.
     accepted: what was found of few rows: its kind and words, who accepted it, and why.
+    changed: of the related ones those over other groups, to which all owners of the changed groups have signed.
     """
 
     digest: bytes
@@ -78,6 +81,7 @@ class Approval:
     related: tuple[bytes, ...] = ()
     points: int = 0
     accepted: tuple[tuple[str, str, str, str], ...] = ()
+    changed: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -180,6 +184,7 @@ class Ledger:
             )
             for past in self.approvals
             if past.digest in new.related and past.group and past.group != new.group
+            if past.digest not in new.changed
         ]
 
     def same_again(self, digest: bytes, rows: SeenRows) -> str:
@@ -262,7 +267,12 @@ class Ledger:
             past = self.approval(one.digest)
             if past is None or one.statistic == "census" or one.digest not in (digest, *approval.related):
                 continue
-            if one.groups and (other := self._owners(past, one.groups)) != wanted:
+            other = self._owners(past, one.groups)
+            if one.digest in approval.changed:  # the others have signed; those that both rosters have stay the same
+                both = frozenset(dict(past.groups).values()) & frozenset(dict(approval.groups).values())
+                if other & both == wanted & both:
+                    continue
+            if one.groups and other != wanted:
                 gone, come = len(other - wanted), len(wanted - other)
                 return (
                     f"sums of rows that are in {past.name!r} must be over the disclosure groups of before, got {gone}"

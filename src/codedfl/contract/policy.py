@@ -30,9 +30,9 @@ class Policy:
     colluders : int
         The least z: how many devices a study must withstand that help the server.
     smallest_cell : int
-        The least that a study must say: fewer rows of a device are in no cell.
+        The least minimum cell count of a study: fewer people over all devices are merged with others.
     least_rows : int
-        The least that a study must say: fewer rows are in no pod's total.
+        The least that a study must say: with fewer rows to train on over all devices it makes no sum.
     most_epochs : int or None
         Exchanges of a study with products.
     most_outputs : int or None
@@ -52,8 +52,22 @@ class Policy:
         Owners that a study's noise may count on: with more, each adds less.
     most_points : int
         Over all studies of some of the same rows: points that servers choose, before it is a finding.
-    on_rows, on_columns, on_marks, on_groups, on_former, on_points, on_features, on_combinations : str
-        What becomes of a finding of each kind (``judgement.KINDS``): "refuse", "ask" the operator, or "allow".
+    on_rows : str
+        What becomes of the finding that few rows are in one study and not in another: "refuse", "ask" or "allow".
+    on_columns : str
+        Likewise, that two columns differ in few rows.
+    on_marks : str
+        Likewise, that few rows lie between the knots, cuts or times of two studies.
+    on_groups : str
+        Likewise, that the disclosure group is another than before; a roster change that all have signed is none.
+    on_former : str
+        Likewise, that few rows were recoded by 0.3.
+    on_points : str
+        Likewise, that servers may choose more than ``most_points``.
+    on_features : str
+        Likewise, that the server learns more directions than the study has rows for.
+    on_combinations : str
+        Likewise, that few rows have a combination of columns that a model iterates over.
 
     >>> Policy(most_epochs=10).most_epochs
     10

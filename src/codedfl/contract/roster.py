@@ -1,12 +1,14 @@
-"""Who takes part: every device's name and public key, and the pod that its rows belong to.
+"""Who takes part: every device's name and public key, and the disclosure group that its rows belong to (``pod``).
 
-Pods are fixed once. A total is over a union of whole pods, so that whatever is computed of any number of totals is
-the same for all owners of a pod; each has at least z + 2 of them, of which z may help the server. Helpers hold seeds
-and have no rows: they do not count. The study names the roster by its ``digest``.
+A sum is over a union of whole groups, so that whatever is computed of any number of sums is the same for all owners of
+a group; each has at least z + 2 of them, of which z may help the server. Key-only participants (``helper``) have no
+rows and do not count. Groups change only by the signatures of all owners whom it touches (``roster_change``). The study
+names the roster by its ``digest``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -170,6 +172,20 @@ class Roster:
         drafted = Roster.draft(keys, colluders).members
         first = 1 + max((one.pod for one in self.members), default=-1)
         return Roster((*self.members, *(replace(one, pod=first + one.pod) for one in drafted)))
+
+
+def groups_of(roster: Roster) -> dict[int, str]:
+    """Of each disclosure group a digest of its owners' keys: a name can be given to anybody.
+
+    >>> roster = Roster.draft({f"clinic-{i}": bytes([i] * 32) for i in range(6)}, colluders=1)
+    >>> [(number, len(one)) for number, one in groups_of(roster).items()]
+    [(0, 64), (1, 64)]
+    """
+    keys: dict[int, list[bytes]] = {}
+    for one in roster.members:
+        if not one.helper:
+            keys.setdefault(one.pod, []).append(one.key)
+    return {number: hashlib.sha256(b"".join(sorted(of))).hexdigest() for number, of in sorted(keys.items())}
 
 
 def load_roster(path: Path | str) -> Roster:

@@ -84,6 +84,12 @@ class SeenRows:
         said = (FORMAT, self.columns, self.categories, *(one.tobytes() for one in arrays), self.summed)
         return msgspec.msgpack.encode((*said, self.rows.astype("<i8").tobytes(), self.marks))
 
+    @staticmethod
+    def wrote(data: bytes) -> bool:
+        """Whether hashes were written by ``encode``; those of 0.3 begin with a list of columns."""
+        found = msgspec.msgpack.decode(data)
+        return isinstance(found, list) and bool(found) and found[0] == FORMAT
+
     @classmethod
     def decode(cls, data: bytes) -> SeenRows:
         """What ``encode`` made; anything else is refused."""

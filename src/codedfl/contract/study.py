@@ -39,6 +39,7 @@ _MOST_BITS = 72  # of a sum of products
 _LEAST_BITS = 2  # of an update's entries, and of the rows' grid in units of a column
 _MOST_TEXT = {"purpose": 4000, "formula": 1000}  # characters: what people read must fit a screen
 _MOST = 1 << 53
+_MOST_FEATURES = 1 << 16  # outputs and columns: a device makes them of each row
 
 
 @dataclass(frozen=True)
@@ -212,6 +213,8 @@ class Study:
                 raise InvalidInput(f"{name} must be at least {lowest}, got {value}")
             if value is not None and value > _MOST:
                 raise InvalidInput(f"{name} must be at most 2**53, got {value:.3e}")
+        if (most := max(self.n_features, len(self.columns))) > _MOST_FEATURES:
+            raise InvalidInput(f"n_features and columns must be at most {_MOST_FEATURES}, got {most}")
         if self.max_rows_per_device > self.max_rows:
             raise InvalidInput(
                 f"max_rows_per_device must be at most max_rows ({self.max_rows}), got {self.max_rows_per_device}"

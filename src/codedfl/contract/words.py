@@ -13,16 +13,22 @@ from codedfl.contract.design_columns import check_design, copied_columns, larges
 from codedfl.contract.judgement import Finding
 from codedfl.contract.ledger import Ledger
 from codedfl.contract.models import StudyModel, SubModel, TableOne
-from codedfl.contract.policy import shown_directions
+from codedfl.contract.policy import Policy, shown_directions
 from codedfl.contract.roster import Roster
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import NO_FEATURES, NumberTarget, Study, StudyColumn
-from codedfl.data.columns import CategoryColumn, DerivedColumn
+from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn
 from codedfl.privacy.budget import Budget
 
 _MOST_COLUMNS = 40  # that are shown one by one
-_MOST_DESIGN = 12  # columns with the largest leverages, which are worth a person's time
+_MOST_LEVELS = 12  # of a category
+_MOST_NAMES = 12  # of devices
+_MOST_FINDINGS = 4  # of a kind
+_MOST_BEFORE = 4  # approvals, the newest
+_MOST_DESIGN = 3  # columns with the largest leverages, which are worth a person's time
+_STANDS_OUT = 0.25  # the share of a column's variance that one row has
 _TOLD_APART = 0.999
+_BECOMES = {"refuse": "refused by the policy", "ask": "to be accepted by you", "allow": "allowed by the policy"}
 
 Words = Mapping[str, tuple[str, str]]
 """For each statistic: what leaves for it, and what its total can show at worst (``statistics.words_of``)."""
@@ -53,34 +59,38 @@ def explain(
     ledger: Ledger | None = None,
     words: Words | None = None,
     findings: Sequence[Finding] = (),
+    policy: Policy | None = None,
 ) -> tuple[Section, ...]:
-    """The study, question by question.
+    """The study, question by question: two pages for a usual one.
 
     roster, name: who takes part, and which of them this device is. own: this device's rows. ledger: what was approved
-    here before. words: what to say about each statistic. findings: what could be told of few rows.
+    here before. words: what to say about each statistic. findings: what could be told of few rows, and policy: what
+    becomes of it.
 
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
     >>> study = Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4)
     >>> explain(study)[1].answers[0]
-    'age: a number from 0 to 110 in steps of 1, else clipped; gaps are refused'
+    'numbers, clipped to these ranges: age, 0 to 110 by 1'
     """
     sections = [
-        Section("What is it for?", (study.purpose or "the file does not say: ask before you approve", *_about(study))),
+        Section("What is it for?", (study.purpose or "the file does not say: ask before you approve", *_about(study)))
+    ]
+    if own is not None:  # first what is about this table
+        found = _found(findings, policy or Policy())
+        sections.append(Section("What was found about few rows of this table?", (*found, *_design(study, own))))
+    sections += [
         Section("What of a table is used?", (*_used(study), *_held_out(study, own))),
         Section("What leaves this machine?", _leaves(study, words or {})),
-        Section("How few rows may a number be about?", _fewest(study)),
         Section("Who sees what?", _seen(study, roster)),
     ]
     if roster is not None:
-        sections.append(Section("Whose rows are added to ours?", (*_pods(roster, name), absences(study, roster))))
-    if own is not None:
-        sections.append(Section("Which columns could pick out people on this table?", _design(study, own)))
+        sections.append(
+            Section("Whose rows are added to ours?", (*_groups(study, roster, name), absences(study, roster)))
+        )
+    sections.append(Section("How few people may a number be about?", _fewest(study, roster)))
     if ledger is not None:
-        sections.append(Section("What does it add to what was approved before?", _adds(study, ledger)))
-    if findings:
-        told = (f"{one.kind}: {one.words}" for one in findings)
-        sections.append(Section("What could be told of few rows of this table?", tuple(told)))
+        sections.append(Section("What was approved here before?", _before(ledger)))
     sections.append(Section("What is not protected?", _unprotected(study, words or {})))
     return tuple(Section(one.question, tuple(map(printable, one.answers))) for one in sections)
 
@@ -95,10 +105,21 @@ def _about(study: Study) -> tuple[str, ...]:
         f"a table that describes {', '.join(one.columns)}"
         if isinstance(one, TableOne)
         else f"one more model, {one.name!r} ({one.kind}), of {_columns(study, one)}"
-        f"{', from the same total' * (one.kind == SubModel.kind)}"
+        f"{', from the same sum' * (one.kind == SubModel.kind)}"
         for one in study.models
     )
-    return (f"edition {study.edition}; the result is {result}", *models, f"the digest is {study.digest().hex()}")
+    return (f"version {study.edition}; the result is {result}", *models, f"digest {study.digest().hex()}")
+
+
+def _found(findings: Sequence[Finding], policy: Policy) -> tuple[str, ...]:
+    """What could be computed of few rows, and what becomes of it."""
+    lines = []
+    for kind in dict.fromkeys(one.kind for one in findings):
+        alike = [one.words for one in findings if one.kind == kind]
+        lines += [f"{kind} ({_BECOMES[policy.on(kind)]}): {words}" for words in alike[:_MOST_FINDINGS]]
+        if len(alike) > _MOST_FINDINGS:
+            lines.append(f"{kind}: {len(alike) - _MOST_FINDINGS} more; all are recorded")
+    return tuple(lines) or ("nothing: no way is known by which these sums and earlier ones would tell of few rows",)
 
 
 def _columns(study: Study, model: StudyModel) -> str:
@@ -106,174 +127,200 @@ def _columns(study: Study, model: StudyModel) -> str:
 
 
 def _used(study: Study) -> tuple[str, ...]:
-    refused = "rows with a gap are left out" if study.complete_cases else "gaps are refused"
-    shown = [_column(one, refused) for one in study.columns[:_MOST_COLUMNS]]
-    if len(study.columns) > _MOST_COLUMNS:
-        shown.append(f"and {len(study.columns) - _MOST_COLUMNS} more columns like these")
-    shown.append(_target(study))
-    if study.formula:
-        shown.append(f"the author's formula, of which the columns above are made: {study.formula}")
-    if study.complete_cases:
-        shown.append("rows with a gap that no column above allows, or without a target, are left out")
+    missing = "leave their row out" if study.complete_cases else "are refused"
+    shown, many = study.columns[:_MOST_COLUMNS], len(study.columns) - _MOST_COLUMNS
+    numbers = [_number(one) for one in shown if type(one.column) is NumberColumn]
+    made = [_made(one) for one in shown if isinstance(one.column, DerivedColumn)]
+    categories = [_category(one.column) for one in shown if isinstance(one.column, CategoryColumn)]
+    lines = [f"numbers, clipped to these ranges: {'; '.join(numbers)}"] if numbers else []
+    lines += [f"categories: {'; '.join(categories)}"] if categories else []
+    lines += [f"made of these on this machine: {'; '.join(made)}"] if made else []
+    lines += [f"and {many} more columns like these"] if many > 0 else []
+    lines += [_target(study), f"missing values {missing} unless a column says more"]
     if study.site_effects:
-        shown.append("this machine subtracts its own means from all columns and the target before it sums")
+        lines.append("this machine subtracts its own means from all columns and the target before it sums")
     if study.id is not None:
-        shown.append(f"{study.id}: tells rows apart, never leaves this machine")
+        lines.append(f"{study.id}: tells people apart, never leaves this machine")
     if study.embedded_by:
-        shown.append(f"the columns are embeddings by the encoder {study.embedded_by}, whose file says what it is")
+        lines.append(f"the columns are embeddings by the encoder {study.embedded_by}, whose file says what it is")
     if study.encoder is not None:
-        shown.append(f"rows are seen as {study.n_features} outputs of the encoder {study.encoder}")
-    return tuple(shown)
+        lines.append(f"rows are seen as {study.n_features} outputs of the encoder {study.encoder}")
+    return tuple(lines)
 
 
 def _held_out(study: Study, own: Snapshot | None) -> tuple[str, ...]:
-    """How many, plainly: a device holds out none or enough."""
     if not study.held_out:
         return ()
-    rule = (
-        f"{study.held_out:.0%} of the rows, chosen by a key of this machine whatever the columns, are kept for the"
-        " score; where the census finds too few people among them, they are in no sum"
+    here = "" if own is None else f" ({int(own.held_out.sum())} of {len(own)} here)"
+    return (
+        f"{study.held_out:.0%} of the rows{here}, by a key of this machine, are held out for the score, or are in no"
+        " sum where the census finds too few people in them",
     )
-    if own is None:
-        return (rule,)
-    return (rule, f"of this table {int(own.held_out.sum())} of {len(own)} rows are kept")
 
 
-def _column(one: StudyColumn, refused: str) -> str:
-    column = one.column
-    if isinstance(column, CategoryColumn):
-        gaps = refused if column.missing is None else f"a gap counts as {column.missing!r}"
-        return f"{column.name}: one of {', '.join(column.levels)}; {gaps}"
+def _number(one: StudyColumn) -> str:
     low, high = one.grid.range
-    if isinstance(column, DerivedColumn):
-        made = " x ".join(map(str, column.factors))
-        return f"{column.name}: made of these on this machine, {made}, from {low:g} to {high:g}, to {one.grid.step:g}"
-    gaps = refused if column.missing is None else f"a gap becomes {column.missing:g}"
-    gaps += "" if column.in_model else "; only other columns are made of it"
-    return f"{column.name}: a number from {low:g} to {high:g} in steps of {one.grid.step:g}, else clipped; {gaps}"
+    missing = getattr(one.column, "missing", None)
+    said = "" if missing is None else f", missing is {missing:g}"
+    said += "" if getattr(one.column, "in_model", True) else ", not in the model itself"
+    return f"{one.column.name}, {low:g} to {high:g} by {one.grid.step:g}{said}"
+
+
+def _made(one: StudyColumn) -> str:
+    assert isinstance(one.column, DerivedColumn)
+    low, high = one.grid.range
+    return f"{one.column.name} = {' x '.join(map(str, one.column.factors))}, {low:g} to {high:g} by {one.grid.step:g}"
+
+
+def _category(column: CategoryColumn) -> str:
+    levels, many = ", ".join(column.levels[:_MOST_LEVELS]), len(column.levels) - _MOST_LEVELS
+    missing = "" if column.missing is None else f", missing is {column.missing}"
+    return f"{column.name} ({levels}{f' and {many} more' if many > 0 else ''}{missing})"
 
 
 def _target(study: Study) -> str:
     target = study.target
     if isinstance(target, NumberTarget):
         low, high = target.range
-        return f"{target.title}, which is predicted: a number from {low:g} to {high:g} in steps of {target.grid.step:g}"
+        return f"predicted: {target.title}, {low:g} to {high:g} by {target.grid.step:g}"
     modelled = f"; odds are those of {target.modelled}" if target.modelled else ""
-    return f"{target.name}, which is predicted: one of {', '.join(map(str, target.classes))}{modelled}"
+    return f"predicted: {target.name} ({', '.join(map(str, target.classes))}){modelled}"
 
 
 def _leaves(study: Study, words: Words) -> tuple[str, ...]:
     lines = [f"{name}: {words[name][0]}" if name in words else name for name in study.statistics]
-    return (*lines, "never a row, and nothing but under a pad: what others see is the sum over whole pods")
+    return (*lines, "never a row; all of it under pads: only sums over whole groups can be read")
 
 
-def _fewest(study: Study) -> tuple[str, ...]:
-    """The smallest cell and the least rows, in words and numbers."""
+def _fewest(study: Study, roster: Roster | None) -> tuple[str, ...]:
+    """The minimum cell count and the least rows, in words and numbers."""
     if study.noise is not None:
-        return ("a single one: noise hides it, and no smallest cell is needed",)
-    why = "least_rows" if study.least_rows is not None else "least_rows; twice the columns, or a smallest cell"
-    if study.features == NO_FEATURES:
-        why = "least_rows; a smallest cell"
-    return (
-        f"a level, a missing value, a class, an interval of times and a held-out part have at least"
-        f" {study.smallest_cell} people (smallest_cell) over all devices, whatever {study.colluders} of them invent, or"
-        " they are merged with others before anything is summed: the census says what, every result names it, and"
-        " nothing else is changed on this machine",
-        "combinations of two columns or more may be rarer: the server sees their sums",
-        f"all devices together have at least {study.least_pod_rows} rows to train on ({why})",
+        return ("one: noise hides single rows, and no minimum cell count is needed",)
+    rows = f"all devices together have at least {study.least_pod_rows} rows to train on (least_rows)"
+    if study.smallest_cell == 1:
+        return ("one: smallest_cell is 1, so there is no census, and nothing is merged", rows)
+    person = (
+        f"a person is an id ({study.id})" if study.id is not None else "every row is a person, since there is no id"
     )
+    return (
+        f"{study.smallest_cell} people over all devices (smallest_cell); {person}. Levels, missing values, classes,"
+        " intervals and held-out rows with fewer are merged or left out, alike everywhere; results name them."
+        f" {_believed(study, roster)}",
+        "combinations of columns are not merged: the server may see few people there",
+        rows,
+    )
+
+
+def _believed(study: Study, roster: Roster | None) -> str:
+    """Whatever how many owners say: where there are too few groups, bits are taken for bits (``census``)."""
+    if roster is None or len(roster.pods) > study.colluders:
+        return f"This holds whatever {study.colluders} device(s) invent"
+    return f"With {len(roster.pods)} disclosure group(s) a changed program can make rare ones look common"
 
 
 def _seen(study: Study, roster: Roster | None) -> tuple[str, ...]:
     d, shown = study.feature_count, shown_directions(study, roster)
-    whole = ", and the whole total of X'X and X'y" if d else ""
+    whole = ", and the whole of X'X and X'y" if d else ""
     if shown < d:
-        whole = f", and the total X'y and X'X in {shown} of {d} directions"
-    key = f", key {study.server_key[:16]}..." if study.server_key else ""
+        whole = f", and X'y and X'X in {shown} of {d} directions"
+    key = f" (key {study.server_key[:16]}...)" if study.server_key else ""
     return (
-        f"the server{key}: these totals{whole}; no device's own part of them",
-        f"the server together with up to {study.colluders} device(s): the same, and what those devices know",
-        "other devices: nothing but sums of pads, and the model if the server gives it to them",
+        f"the server{key}: these sums{whole}; no device's own part of them",
+        f"the server and up to {study.colluders} device(s) together: also what those devices know",
+        "all devices: the census, and the model if the server gives it to them",
     )
 
 
-def _pods(roster: Roster, name: str) -> tuple[str, ...]:
-    ours = roster.pod_of(name)
-    lines = [f"a total is over whole pods, of which there are {len(roster.pods)}, with {len(roster.owners)} devices"]
+def _groups(study: Study, roster: Roster, name: str) -> tuple[str, ...]:
+    ours, others = roster.pod_of(name), sorted(roster.pod_of(name) - {name})
+    said = f"{len(roster.owners)} owners in {len(roster.pods)} disclosure group(s)"
     if ours:
-        lines.append(f"ours is {', '.join(sorted(ours))}: our rows are in no total without theirs, now and later")
+        said += f"; ours is {_names(sorted(ours))}: our rows are in no sum without theirs, now and later"
+    lines = [said]
     if roster.helpers:
-        lines.append(f"{', '.join(roster.helpers)}: help, and have no rows")
+        lines.append(f"key-only participants, without rows: {_names(roster.helpers)}")
+    if name:
+        asked = f"at least {study.colluders + 1} of {_names(others)}" if others else "participants whom you know"
+        lines.append(
+            f"BEFORE YOU APPROVE telephone {asked}, at numbers that you had before, and read the kit's fingerprint to"
+            " each other: nothing else shows that the keys of the roster are theirs"
+        )
     return tuple(lines)
 
 
+def _names(names: Sequence[str]) -> str:
+    many = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {many} more" if many > 0 else "")
+
+
 def absences(study: Study, roster: Roster) -> str:
-    """Who may be absent when a total is asked for: an absent device takes its pod out of that total.
+    """Who may be absent when a study begins: an absent device takes its disclosure group out of all its sums.
 
     >>> from codedfl.data.columns import NumberColumn
     >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
     >>> roster = Roster.draft({f"clinic-{i}": bytes([i] * 32) for i in range(9)}, colluders=1)
     >>> absences(Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4), roster)
-    'devices of any 1 of the 3 pods may be absent when a total is asked for'
+    'devices of any 1 of the 3 disclosure groups may be absent when the study begins'
     """
-    least, pods = study.least_owners, sorted(roster.pods, key=len, reverse=True)
+    least, groups = study.least_owners, sorted(roster.pods, key=len, reverse=True)
     at_worst, at_best = roster.without_one()
     if at_worst >= least:
         left = len(roster.owners)
-        spare = sum((left := left - len(pod)) >= least for pod in pods)
-        return f"devices of any {spare} of the {len(pods)} pods may be absent when a total is asked for"
+        spare = sum((left := left - len(one)) >= least for one in groups)
+        return f"devices of any {spare} of the {len(groups)} disclosure groups may be absent when the study begins"
     if at_best >= least:
-        needed = ", ".join(sorted(name for pod in pods if len(roster.owners) - len(pod) < least for name in pod))
-        return f"none of {needed} may be absent when a total is asked for: {least} owners in whole pods are needed"
+        needed = [name for one in groups if len(roster.owners) - len(one) < least for name in one]
+        return (
+            f"none of {', '.join(sorted(needed))} may be absent when the study begins: {least} owners in whole"
+            " disclosure groups are needed"
+        )
     lowest = max(3, study.colluders + study.honest)
     ways = dict.fromkeys(left for left in (at_best, at_worst) if left >= lowest)
-    mended = " or ".join(f"least_participants = {left}" for left in ways) or "more pods (codedfl roster add)"
+    mended = " or ".join(f"least_participants = {left}" for left in ways) or "more groups (codedfl roster add)"
     return (
-        f"nobody may be absent when a total is asked for: without a pod at most {at_best} of {len(roster.owners)}"
-        f" owners are left, and {least} are needed; {mended} would change that"
+        f"nobody may be absent when the study begins: without a group {at_best} of {len(roster.owners)} owners are"
+        f" left, and {least} are needed; {mended} would change that"
     )
 
 
 def _design(study: Study, rows: Snapshot) -> tuple[str, ...]:
+    """Which columns single rows stand out in: shown, since nearly every honest table has some."""
     design, leverage = check_design(study, rows), largest_leverage(study, rows)
-    few = sorted(design, key=lambda one: (one.differs < study.smallest_cell, one.leverage), reverse=True)
+    few = sorted(design, key=lambda one: (0 < one.differs < study.smallest_cell, one.leverage), reverse=True)
     lines = [
-        f"{one.name}: {one.differs} rows differ from the commonest value; one row has {one.leverage:.0%} of its spread"
+        f"{one.name}: {one.differs} rows differ from the commonest value; one has {one.leverage:.0%} of the variance"
         for one in few[:_MOST_DESIGN]
+        if one.differs < study.smallest_cell or one.leverage > _STANDS_OUT
     ]
-    if len(few) > _MOST_DESIGN:
-        lines.append(f"{len(few) - _MOST_DESIGN} more columns, in which single rows have less")
-    told = ": some combination of columns is about one person of this table" if leverage > _TOLD_APART else ""
+    alone = ": some combination of columns is about one person of this table" if leverage > _TOLD_APART else ""
     lines += copied_columns(study, rows)
-    return (*lines, f"all columns together: one row has up to {leverage:.0%} of a combination of them{told}")
+    return (*lines, f"of all combinations of columns, one row has up to {leverage:.0%} (leverage){alone}")
 
 
-def _adds(study: Study, ledger: Ledger) -> tuple[str, ...]:
+def _before(ledger: Ledger) -> tuple[str, ...]:
+    """The newest first; what they add up to is a finding."""
     if not ledger.approvals:
-        return ("nothing was approved here before",)
-    names = {*study.table_columns.names, study.target.title}
+        return ("nothing",)
     lines = []
-    for one in ledger.approvals:
+    for one in ledger.approvals[: -_MOST_BEFORE - 1 : -1]:
         given = sum(c.digest == one.digest for c in ledger.contributions)
-        common = sorted(names & set(ledger.rows[one.digest].columns)) if one.digest in ledger.rows else []
-        lines.append(
-            f"{one.name}, edition {one.edition}, approved by {one.who} {one.when}, {given} contribution(s); columns"
-            f" that it has in common with this one: {', '.join(common[:_MOST_COLUMNS]) or 'none'}"
-        )
-    return tuple(lines)
+        lines.append(f"{one.name}, version {one.edition}, by {one.who} on {one.when[:10]}, {given} upload(s)")
+    many = len(ledger.approvals) - _MOST_BEFORE
+    return (*lines, *([f"and {many} more: codedfl site ledger shows them"] if many > 0 else []))
 
 
 def _unprotected(study: Study, words: Words) -> tuple[str, ...]:
-    lines = [
+    return (
+        "that only sums over whole disclosure groups can be read is proved; what is said here about few people is"
+        " checked, and no proof",
         _noise(study.noise),
-        f"against the server and more than {study.colluders} device(s) together nothing is promised",
-        "what the server does with totals and models is not controlled by this file",
-    ]
-    lines += [f"{name}: {shows}" for name, (_, shows) in words.items()]
-    return tuple(lines)
+        f"the server with more than {study.colluders} device(s) of our group can compute our own sums",
+        "what the server's operator does with sums and models, which contracts rule",
+        *(f"{name}: {shows}" for name, (_, shows) in words.items()),
+    )
 
 
 def _noise(noise: Budget | None) -> str:
     if noise is None:
-        return "no noise is added: what the totals themselves say about a person is not hidden"
+        return "no noise is added: what an exact sum says of a person, the server can read"
     return f"noise is added by every machine: {noise.sentence()}"

@@ -30,6 +30,7 @@ MOST_PACKET = 1 << 17  # bytes: what hosted brokers take; larger things travel i
 MOST_QUEUED = 32 << 20  # bytes for one client
 MOST_CONNECTIONS = 4000  # beyond these whoever has not introduced itself for longest gives way
 FILES = MOST_CONNECTIONS + 96  # open at once: a socket for each connection, and what the process itself has open
+MOST_CLIENT_ID = 128  # characters: a name has 64 at most, and its digest 33
 MOST_CONNECTIONS_EACH = 32  # of one certificate: one per study
 MOST_FILTERS = 16  # of one connection, which needs two
 MOST_RETAINED_EACH = 100  # of one certificate: one per study
@@ -196,7 +197,7 @@ class SmallBroker:
         client.will, client.keep_alive = packet.will, min(packet.keep_alive or _MOST_KEEP_ALIVE, _MOST_KEEP_ALIVE)
         refused = packet.will is not None and not self._may_publish(client.name, packet.will.topic)
         others = sum(one.name == client.name for key, one in self._clients.items() if key != client.identity)
-        if refused or not packet.client_id or others >= MOST_CONNECTIONS_EACH:
+        if refused or not 0 < len(packet.client_id) <= MOST_CLIENT_ID or others >= MOST_CONNECTIONS_EACH:
             code = mqtt5.ConnAckReasonCode.NOT_AUTHORIZED
             client.will = None
             client.send(mqtt5.ConnAckPacket(reason_code=code).write())

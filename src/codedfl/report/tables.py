@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from codedfl.files import harmless
+
 HEADING, INNER = "heading", "inner"  # a row that names those below it, and one of these
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -20,6 +22,7 @@ _LATEX = {
     "χ": r"$\chi$",
 }
 _MINUS = "\u2212"
+_NUMBER = re.compile(r"-[\d.,]+(e-?\d+)?( ?%)?( [(\[][-\d.,e%to ]*[)\]])?")  # with an interval, as a cell has it
 _NEGATIVE = re.compile(r"(?<![\w.])-(?=\d)")
 
 
@@ -121,7 +124,7 @@ def _cell(value: str | float | None, plain: bool) -> str:
     """A text that a spreadsheet would take for a formula has an apostrophe before it."""
     if not isinstance(value, str):
         return "" if value is None else repr(float(value))
-    text = value.replace('"', '""')
-    negative = text.startswith("-") and not (plain and _NEGATIVE.match(text))
-    risky = text.startswith(("=", "+", "@", "\t", "\r")) or negative
-    return f'"\'{text}"' if risky else f'"{text}"'
+    text = harmless(value)
+    if plain and _NUMBER.fullmatch(value):
+        text = text.removeprefix("'")
+    return '"' + text.replace('"', '""') + '"'

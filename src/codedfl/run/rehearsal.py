@@ -8,6 +8,7 @@ Which rows are held out is drawn by each device's key, and those of a rehearsal 
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.judgement import Finding
 from codedfl.contract.ledger import Approval
-from codedfl.contract.ledger_base import LedgerBase
+from codedfl.contract.ledger_base import LEDGER_FILE, LedgerBase
 from codedfl.contract.names import plain_name
 from codedfl.contract.policy import Policy
 from codedfl.contract.roster import Roster
@@ -90,6 +91,26 @@ def made_up_roster(study: Study, names: Iterable[str], helpers: Iterable[str] = 
     return Roster.draft(keys, study.colluders, tuple(helpers), honest=study.honest)
 
 
+def copied_ledgers(folder: Path, names: Iterable[str]) -> dict[str, Path]:
+    """Of a folder of copies of state folders (NAME/contract) those of these devices; refused where there are none."""
+    found = {name: folder / name / "contract" for name in names}
+    found = {name: path for name, path in found.items() if (path / LEDGER_FILE).is_file()}
+    if not found:
+        raise InvalidInput(
+            f"ledgers must be a folder with a copy of the state folder of a device (NAME/contract/{LEDGER_FILE}), got"
+            f" {str(folder)!r} without one of these tables"
+        )
+    return found
+
+
+def _copied(ledger: Path, to: Path) -> Path:
+    """A copy that may be written, as private as the state of a device: the one that was given is not touched."""
+    shutil.copytree(ledger, to)
+    for path in (to, *to.rglob("*")):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    return to
+
+
 class Rehearsed:
     """A study with made-up keys and the rows of real tables, ready to be asked for sums.
 
@@ -99,41 +120,59 @@ class Rehearsed:
     """
 
     def __init__(self, study: Study, roster: Roster, snapshots: Mapping[str, Snapshot] | None = None) -> None:
+        self._asked_roster = roster
         self._identities = {name: Identity(rehearsal_key(name)) for name in (*roster.keys, "")}
         members = (replace(one, key=self._identities[one.name].public) for one in roster.members)
         self.roster = Roster(tuple(members))
+        self._made_up = self.roster == roster
         server_key = self._identities[""].public.hex()
         self.study = replace(study, roster=self.roster.digest().hex(), server_key=server_key)
         self.snapshots = dict(snapshots or {})
         self.owners: dict[str, list[str]] = {}  # whose rows are in which sum
         self.findings: dict[str, list[Finding]] = {}  # what its operator would be asked about, by device
 
-    def approve(self, tables: Mapping[str, RawTable], policy: Policy) -> dict[str, str]:
+    def approve(
+        self, tables: Mapping[str, RawTable], policy: Policy, ledgers: Mapping[str, Path] | None = None
+    ) -> dict[str, str]:
         """Let every device judge the study as it would by itself; returns who would refuse, and why.
 
-        What an operator would be asked about is in ``findings``, and taken for accepted.
+        What an operator would be asked about is in ``findings``, and taken for accepted. ledgers: for a device a copy
+        of its folder (``copied_ledgers``), with which the study is judged, and whose key draws the rows held out.
         """
         refusals = {}
-
-        def asked(name: str) -> Callable[[Finding], str]:
-            def ask(finding: Finding) -> str:
-                self.findings.setdefault(name, []).append(finding)
-                return "a rehearsal"
-
-            return ask
-
         with TemporaryDirectory() as folder:
             for name, table in tables.items():
-                device = DeviceFolder(Path(folder) / name, rehearsal_key(name))
-                helps = not len(table) and name in self.roster.helpers
-                party = (name, self._identities[name].public, None if helps else table, device)
+                rows_key, helps = rehearsal_key(name), not len(table) and name in self.roster.helpers
+                deciding = Deciding("a rehearsal", "now", policy, ask=self._asked(name))
                 try:
-                    approve(self.study, self.roster, *party, Deciding("a rehearsal", "now", policy, ask=asked(name)))
+                    if ledgers and name in ledgers and not helps:
+                        copy = DeviceFolder(_copied(ledgers[name], Path(folder) / "ledgers" / name))
+                        rows_key = copy.rows_key()
+                        self._judge(name, table, copy, deciding)
+                        deciding = Deciding("a rehearsal", "now", policy, ask=lambda _finding: "judged with its ledger")
+                    device = DeviceFolder(Path(folder) / name, rows_key)
+                    party = (name, self._identities[name].public, None if helps else table, device)
+                    approve(self.study, self.roster, *party, deciding)
                 except InvalidInput as error:
                     refusals[name] = str(error)
                 if not helps and name not in refusals:
                     self.snapshots[name] = device.frozen(self.study.digest())
         return refusals
+
+    def _asked(self, name: str) -> Callable[[Finding], str]:
+        def ask(finding: Finding) -> str:
+            self.findings.setdefault(name, []).append(finding)
+            return "a rehearsal"
+
+        return ask
+
+    def _judge(self, name: str, table: RawTable, copy: DeviceFolder, deciding: Deciding) -> None:
+        """With what the device approved before, and with the keys of its roster: a made-up one has no known groups."""
+        roster, policy = self._asked_roster, deciding.policy
+        if self._made_up:
+            deciding = replace(deciding, policy=replace(policy, on_groups="allow"))
+        study = replace(self.study, roster=roster.digest().hex())
+        approve(study, roster, name, roster.member(name).key, table, copy, deciding, dry_run=True)
 
     def devices(self) -> dict[str, Device]:
         """Those that take part, as their operators would run them."""

@@ -34,14 +34,14 @@ class Cells(Statistic):
 
     name: ClassVar[str] = "cells"
     tells: ClassVar[frozenset[str] | None] = frozenset({"rows", "columns", "classes"})
-    shows: ClassVar[str] = "How many rows have a level that the census has shown to be common; how many were clipped."
+    shows: ClassVar[str] = "How many rows have what the census let pass, and how many were clipped."
 
     @classmethod
     def leaves(cls, study: Study) -> str:
         """After the census."""
         return (
-            "counts: rows, rows of every level, missing value and class that the census leaves, values that were"
-            f" clipped, rows that were left out ({cls(study).length} numbers, once)"
+            "counts of rows, by level, missing value and class as the census leaves them; of values clipped and rows"
+            f" left out ({cls(study).length} numbers, once)"
         )
 
     @property

@@ -18,7 +18,7 @@ _MOST_OWNERS = 1 << 16
 
 
 @register_statistic
-class Census(Statistic):
+class CensusBits(Statistic):
     """Three bits for each cell of the merged study, and how many rows there are at least, in powers of two.
 
     It is summed over one disclosure group at a time, and certified where there are more groups than owners that may
@@ -28,18 +28,18 @@ class Census(Statistic):
     --------
     >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
     >>> from codedfl.data.columns import CategoryColumn
-    >>> from codedfl.statistics.census import Census
+    >>> from codedfl.statistics.census import CensusBits
     >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b")))
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
-    >>> Census(Study("stays", (ward,), days, 5000, 1000, 3, held_out=0.0)).length
+    >>> CensusBits(Study("stays", (ward,), days, 5000, 1000, 3, held_out=0.0)).length
     22
     """
 
     name: ClassVar[str] = "census"
     tells: ClassVar[frozenset[str] | None] = frozenset()
     shows: ClassVar[str] = (
-        "How many devices of a disclosure group have anybody, about half of enough, and enough people in each cell; not"
-        " which device, and no other number of people. Server and all devices see it."
+        "All devices see how many owners of some groups have anybody, about half of enough, and enough people in a"
+        " cell; where all say the same, that is what each said."
     )
     certified: ClassVar[bool] = True
 
@@ -47,9 +47,8 @@ class Census(Statistic):
     def leaves(cls, study: Study) -> str:
         """Before all else."""
         return (
-            f"for each of {StudyCells(study).count} levels, missing values, classes, intervals and held-out parts"
-            f" whether {', '.join(map(str, bit_marks(study.smallest_cell)))} people here have it; and whether there are"
-            " 1, 2, 4, ... rows"
+            f"of each of {StudyCells(study).count} levels, missing values, classes and intervals whether it has"
+            f" {', '.join(map(str, bit_marks(study.smallest_cell)))} people here; whether there are 1, 2, 4, ... rows"
         )
 
     @property

@@ -41,9 +41,8 @@ class Gram(Statistic):
     name: ClassVar[str] = "gram"
     tells: ClassVar[frozenset[str] | None] = frozenset({"rows", "columns", "classes"})
     shows: ClassVar[str] = (
-        "The total over few rows is the rows themselves, so a total needs at least twice as many rows as columns. A"
-        " column that few rows differ in shows the sums of those rows. With site effects it shows nothing of how sites"
-        " differ; a study of the same columns without them shows that, as the difference of the two totals."
+        "Over few rows it is the rows themselves, hence least_rows. It tells how many people have two levels together,"
+        " also few."
     )
     no_noise: ClassVar[str] = "the sums of products are exact, and no bound on one row's part in them is stated"
 
@@ -53,8 +52,7 @@ class Gram(Statistic):
         again = ", and the same over the rows held out" if study.holds_out_gram else ""
         return (
             "the products of the columns with each other and with the target, summed over the rows to train on"
-            f"{again}: count, sums, every covariance, every linear model on these columns ({cls(study).length} numbers,"
-            " once)"
+            f"{again}: every covariance, every linear model ({cls(study).length} numbers, once)"
         )
 
     @property

@@ -59,8 +59,8 @@ class Newton(Statistic):
     of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "Sums weighted by what the coefficients predict for each row. Iterations of columns with few combinations tell"
-        " how many rows each combination has, so that is counted first; for other columns nothing is proven. A server"
-        " that lies chooses the coefficients, within the bound and the number of points that the study states."
+        " how many rows each combination has, also few; for other columns nothing is proven. A server that lies chooses"
+        " the coefficients, within the bound and the number of points that the study states."
     )
     no_noise: ClassVar[str] = "no bound on one row's part in the coefficients is stated"
 

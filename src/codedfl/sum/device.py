@@ -366,13 +366,15 @@ class Device:
     def _product(
         self, common: wire.AnswerCommon, rows: tuple[int, int], pads: PadSum, layout: Layout, label: bytes
     ) -> bytes:
-        if layout.certified or not layout.size or len(common.e) != 8 * layout.size * layout.columns:
+        if layout.certified or not layout.size or len(common.e) != layout.bits // 8 * layout.size * layout.columns:
             raise Refused("request", "e must have the study's shape, and a matrix to be multiplied with")
         # Which rows is the server's choice: blocks of one product are shared out, and the question is the same.
         first, last = rows
         if not 0 <= first < last <= layout.tile_rows:
             raise Refused("request", f"rows must be tile rows of {layout.tile_rows}, got {first} to {last}")
-        e = np.frombuffer(common.e, dtype="<i8").reshape(layout.size, layout.columns)
+        e = layout.signed(layout.from_bytes(common.e, layout.size * layout.columns)).reshape(
+            layout.size, layout.columns
+        )
         layout.check_e(e)
         # Invariant: each different e shows what the sum of X'X does to its directions; they are counted over the life
         # of the study, on the disk before the reply leaves. The same e again is free.

@@ -370,7 +370,9 @@ class Session:
             self._summed(ask, layout)
         entries, matrix = self._store.get(("list", digest(ask))), self._store.get(("matrix", digest(ask)))
         assert entries is not None and matrix is not None
-        common = wire.AnswerCommon(*self._known.ids, ask, digest(entries), e.tobytes())
+        # e is within room, so it fits the words of the layout.
+        words = layout.to_bytes(e.reshape(-1).view(np.uint64))
+        common = wire.AnswerCommon(*self._known.ids, ask, digest(entries), words)
         question = Question(common, entries, layout, 1 + self._spare, self._epoch)
         goals = [
             Answer(self._known, question, role, block, turn)

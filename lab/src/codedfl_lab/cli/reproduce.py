@@ -21,9 +21,17 @@ from codedfl.typing import Progress
 from codedfl_lab import datasets
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.paper import EXPERIMENTS
-from codedfl_lab.comparing.results import Claim, Results, ScoreGoal, Took
+from codedfl_lab.comparing.results import Claim, Preparation, Racer, Results, Timed, Took
 from codedfl_lab.report.arithmetic_page import arithmetic_headline, arithmetic_table, write_arithmetic_report
-from codedfl_lab.report.beyond_page import GOALS, PEER_HEADS, goal_words, peer_lines, price_words, scaling_lines
+from codedfl_lab.report.beyond_page import (
+    COLUMN_WORDS,
+    GOALS,
+    PEER_HEADS,
+    peer_lines,
+    prepared_lines,
+    racer_words,
+    scaling_lines,
+)
 from codedfl_lab.report.files import write_beyond_report, write_report
 from codedfl_lab.report.fleets_page import HEADINGS as FLEET_HEADINGS
 from codedfl_lab.report.fleets_page import fleet_cells, losses, write_fleets_report
@@ -31,7 +39,7 @@ from codedfl_lab.report.frozen_page import HEADINGS as FROZEN_HEADINGS
 from codedfl_lab.report.frozen_page import SHOWN, frozen_cells, verdicts, write_frozen_report
 from codedfl_lab.report.html import headline
 from codedfl_lab.report.noise_page import HEADINGS, noise_cells, write_noise_report
-from codedfl_lab.report.rows import dataset_name, span
+from codedfl_lab.report.rows import dataset_name
 from codedfl_lab.report.tables import comparison_table
 from codedfl_lab.reproduce.arithmetic import SMALL, ArithmeticResults, reproduce_arithmetic
 from codedfl_lab.reproduce.beyond import reproduce_beyond
@@ -221,6 +229,7 @@ def _show(screen: Screen, results: Found, folder: Path) -> None:
             screen.show(comparison_table(whole, experiment.headline_target, title=experiment.dataset))
             screen.say()
         _show_goals(screen, results.goals)
+        _show_prepared(screen, results.preparations)
         _show_sizes(screen, results)
         _show_claims(screen, results.claims, "What it rests on:")
     else:
@@ -241,30 +250,36 @@ def _show(screen: Screen, results: Found, folder: Path) -> None:
     screen.say()
 
 
-def _show_goals(screen: Screen, goals: Sequence[ScoreGoal]) -> None:
-    """What the study set out to reach, what it reached, and how far that rests on what cryptography costs."""
-
-    # Two figures stand one below the other, so that all fit 80 characters.
-    def stacked(words: Sequence[str]) -> list[str]:
-        return ["\n".join(pair) for pair in zip(words[::2], words[1::2], strict=True)]
-
-    heads = stacked([price_words(one.price) for one in goals[0].prices[1:]])
-    shown = table("data, scheme, rival", "goal", "faster\n(95 %)", *heads)
+def _show_goals(screen: Screen, goals: Sequence[Racer]) -> None:
+    """What the study set out to reach, and what it reached from the call and from zero."""
+    columns = [COLUMN_WORDS[at.column].replace(" ", "\n", 1) for at in goals[0].columns]
+    shown = table("data, scheme", *columns)
     shown.columns[0].no_wrap = False
-    for goal in goals:
-        fleet, scheme, rival = goal_words(goal)
-        wanted = "–" if goal.goal is None else f"{goal.goal:g}\n{goal.verdict}".replace(", interval ", "\ninterval\n")
-        headline, *others = ["–" if one.speedup is None else number(one.speedup) for one in goal.prices]
-        interval = span(goal.prices[0].low, goal.prices[0].high)
-        style = "bold red" if goal.verdict == "missed" else None
-        said = Text(f"{fleet}: {scheme}\nagainst {rival}")
-        shown.add_row(said, wanted, f"{headline}\n{interval}", *stacked(others), style=style)
-    screen.sentence("What this study set out to reach, in times faster than a rival:")
+    for racer in goals:
+        missed = any(at.verdict == "missed" for at in racer.columns)
+        said = Text("\n".join(racer_words(racer)))
+        shown.add_row(said, *map(_reached, racer.columns), style="bold red" if missed else None)
+    screen.sentence("Times faster than conventional FL as in the paper; than the strongest baseline; the goal:")
     screen.show(shown)
     screen.sentence(GOALS)
-    verdicts = Counter(goal.verdict for goal in goals if goal.goal is not None)
+    verdicts = Counter(at.verdict for racer in goals for at in racer.columns if at.goal is not None)
     counted = "; ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
     screen.sentence(f"Of {verdicts.total()} goals: {counted}.")
+
+
+def _reached(at: Timed) -> str:
+    """One cell: figures one below the other, so that all fit 80 characters."""
+    faster, over = ("–" if one is None else number(one) for one in (at.speedup, at.over_strongest))
+    goal = [] if at.goal is None else [f"goal {at.goal:g}", at.verdict.partition(",")[0]]
+    return "\n".join([faster, over, *goal])
+
+
+def _show_prepared(screen: Screen, found: Sequence[Preparation]) -> None:
+    """What is done before the call, and what it costs."""
+    for label, devices in dict.fromkeys((one.label, one.devices) for one in found):
+        screen.say(f"\nBefore the call, mean seconds: {label}, {devices} devices")
+        heads, lines = prepared_lines([one for one in found if (one.label, one.devices) == (label, devices)])
+        _show_lines(screen, heads, lines)
 
 
 def _show_sizes(screen: Screen, results: Results) -> None:

@@ -25,7 +25,7 @@ from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, JsonObject
 from codedfl_lab.comparing.timed_scheme import TimedScheme
 
-SCHEMA = 4
+SCHEMA = 5
 NOT_WRITTEN = {"written": False}  # marks a field that is not in results.json
 
 
@@ -231,72 +231,73 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Price:
-    """What cryptography costs in a race, beside links and products.
+class Timed:
+    """A scheme's time to the target in one column of a race, beside the two that it is compared with.
 
-    factor: times the fleet's MACs for a pad number and for sealing one.
-    own_pads: whether devices draw their own pads during the run, not before it.
-    public_keys: whether signatures and envelopes are charged.
-    whole_work: whether sums and products of 32 bits are charged as those of 48, as our own kernel takes them.
-    """
-
-    factor: float = 1.0
-    own_pads: bool = False
-    public_keys: bool = False
-    whole_work: bool = False
-
-
-@dataclass(frozen=True)
-class AtPrice:
-    """How many times faster a scheme is at one price.
-
-    price: what is charged.
-    speedup: the median over seeds; None where one of the two never gets there.
+    column: "call": what needs no bulk of numbers to travel was done before. "zero": everything is charged, from
+        enrolment on. "ring": from the call, products at the measured multiple of the ring that really runs.
+    label: the scheme's parameters in words: the fastest of a few variants in this column.
+    time_s: median seconds to the target.
+    speedup: times faster than conventional FL as in the paper, in the median over seeds; None where one never gets
+        there.
     low: where its 95 % interval begins; None with fewer than three seeds.
     high: where it ends.
+    over_strongest: times faster than the strongest baseline: conventional FL on full batches, with block Krylov, on the
+        same features.
+    goal: how many times faster than conventional FL it is to be; None where it is only shown.
+    verdict: "met" where median and interval reach the goal, "met, interval reaches below" where only the median does,
+        "missed" where it does not; "no goal" without one.
     """
 
-    price: Price
+    column: str
+    label: str = ""
+    time_s: float | None = None
     speedup: float | None = None
     low: float | None = None
     high: float | None = None
+    over_strongest: float | None = None
+    goal: float | None = None
+    verdict: GoalVerdict = "no goal"
 
 
 @dataclass(frozen=True)
-class ScoreGoal:
-    """How many times faster a scheme is than a rival, and is to be in the median over seeds.
+class Racer:
+    """A scheme on one fleet and one kind of features, in every column.
 
     dataset: the name of the data.
-    scheme: the one that is to be faster.
+    scheme: its name.
     solver: its solver.
-    rival: the scheme it is compared with.
-    rival_solver: the rival's solver.
-    goal: how many times faster it is to be; None where it is only shown.
-    z: colluders that the scheme bears; None where it has no such parameter.
+    z: colluders that it bears; None where it has no such parameter.
     devices: the size of the fleet, which has the mix of the paper's.
     features: what it trains on: "rbf" is the paper's 2000 random features.
-    rival_features: the same of the rival.
-    verdict: "met" where the headline's median and interval reach the goal, "met, interval reaches below" where only the
-        median does, "missed" where it does not; "no goal" without one.
-    label: the scheme's parameters in words: the fastest of a few variants at the headline's price.
-    time_s: median seconds to the target.
-    prices: how many times faster at each price; the headline's first.
+    columns: what it reached in each.
     """
 
     dataset: str
     scheme: str
     solver: str
-    rival: str
-    rival_solver: str
-    goal: float | None = None
     z: int | None = None
     devices: int = 25
     features: str = "rbf"
-    rival_features: str = "rbf"
-    verdict: GoalVerdict = "no goal"
-    label: str = ""
-    time_s: float | None = None
-    prices: tuple[AtPrice, ...] = ()
+    columns: tuple[Timed, ...] = ()
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What one step of a scheme costs a device of one class: done before the call, or charged from zero.
+
+    label: the scheme's parameters in words.
+    devices: the size of the fleet.
+    step: in words.
+    device: the class of the device.
+    seconds: on average.
+    """
+
+    label: str
+    devices: int
+    step: str
+    device: str
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -411,7 +412,8 @@ class Results(Written):
     shuffled: the rows with data spread over the devices at random.
     sensitivity: the rows at other prices of pads and sealing.
     claims: what was claimed, and whether it holds.
-    goals: how fast ours was to be, and is.
+    goals: how fast ours was to be, and is, by where time begins.
+    preparations: what is done before the call, and what it costs.
     scaling: fleets of other sizes.
     peers: secure schemes of other authors.
     notes: what a reader should know beside the numbers.
@@ -439,7 +441,8 @@ class Results(Written):
     shuffled: tuple[SchemeResult, ...] = ()
     sensitivity: tuple[Sensitivity, ...] = ()
     claims: tuple[Claim, ...] = ()
-    goals: tuple[ScoreGoal, ...] = ()
+    goals: tuple[Racer, ...] = ()
+    preparations: tuple[Preparation, ...] = ()
     scaling: tuple[AtSize, ...] = ()
     peers: tuple[AtSize, ...] = ()
     notes: tuple[str, ...] = ()

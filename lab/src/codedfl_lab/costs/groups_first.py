@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator
 
 from codedfl.typing import Floats, Seconds
 from codedfl_lab.costs.central import CentralTotals
-from codedfl_lab.costs.coded import coded_costs, coded_load, coded_sharing, uploads_there
+from codedfl_lab.costs.coded import Clock, coded_costs, coded_load, role_sharing, role_uploads, uploads_there
 from codedfl_lab.costs.times import (
     TrainingTimes,
     WorkShape,
@@ -18,12 +18,10 @@ from codedfl_lab.costs.times import (
     order_of_devices,
     sharing,
 )
-from codedfl_lab.fleet.fleet import SIGNING
-from codedfl_lab.fleet.latency import Bulk, seal_macs, upload_times
 from codedfl_lab.schemes.groups_first import GroupsFirst
 
 epoch_load.register(GroupsFirst, coded_load)
-sharing.register(GroupsFirst, coded_sharing)
+sharing.register(GroupsFirst, role_sharing)
 device_costs.register(GroupsFirst, coded_costs)
 
 
@@ -45,10 +43,8 @@ def models_without_late_groups(scheme: GroupsFirst, by: TrainingTimes) -> Iterat
     problem, at = by.totals.problem, by.at
     shape = WorkShape.of(problem, by.totals.precision)
     order = order_of_devices(scheme, shape, at, by.rng)
-    shape = shape.on_ring_of(scheme)
-    signing = SIGNING * seal_macs(at.fleet, shape.bulk_bits)
-    bulk = Bulk(shape.bulk_bits, at.sharing, macs_to_send=signing, chunk_bits=at.chunk_bits)
-    uploaded = upload_times(at.in_order(order).times, bulk, 1, by.rng)[0]
+    ordered = at.in_order(order)
+    uploaded = role_uploads(scheme, shape, ordered, Clock(ordered, 1, by.rng))[0]
     late = [problem.device_names[order[position]] for position in scheme.late_positions(uploaded)]
     assert by.solver is not None
     kept = problem.without(late) if late else problem

@@ -47,15 +47,15 @@ class WorkShape:
     """The sizes that latencies depend on: d, c, the samples of each device, and the bits of a ring number.
 
     ``number_bits`` is 48 for two primes, which nearly every run takes, 72 for three (a high ``precision``) and 32 for
-    two short ones (``on_ring_of``). Sums and products go by bits too, as in the authors' program; ``least_work_bits``
-    charges shorter numbers as if they had that number of bits.
+    two short ones (``on_ring_of``). Sums and products go by bits too, as in the authors' program; ``ring_multiple``
+    charges products of role keys at a multiple of a MAC of 48 bits instead, whatever their bits.
     """
 
     n_features: int
     n_outputs: int
     samples: NDArray[np.int64]
     number_bits: int = RATED_BITS
-    least_work_bits: int = 0
+    ring_multiple: float | None = None
 
     @classmethod
     def of(cls, problem: Problem, precision: int | None = None) -> WorkShape:
@@ -63,14 +63,9 @@ class WorkShape:
         ring = FixedPoint.derive(problem.bounds, problem.n_features, problem.n_devices, precision=precision).ring
         return cls(problem.n_features, problem.n_outputs, problem.samples_of_device, 8 * ring.bytes_per_number)
 
-    def on_ring_of(self, scheme: Scheme) -> WorkShape:
+    def on_ring_of(self, scheme: Scheme | RoleKeyed) -> WorkShape:
         """The same on the ring that the scheme takes: of 32 bits where it is a narrow one."""
         return replace(self, number_bits=8 * NARROW.bytes_per_number) if is_narrow(scheme) else self
-
-    @property
-    def work_bits(self) -> int:
-        """By which sums and products are charged."""
-        return max(self.number_bits, self.least_work_bits)
 
     @property
     def model_numbers(self) -> int:
@@ -93,6 +88,7 @@ Grouping = Literal["by-speed", "random"]
 ``by-speed``: dealt in turn from the fastest to the slowest, so that every group has its share of slow ones (ours).
 ``random``: as in the authors' simulation of the journal version.
 """
+Beginning = Literal["call", "zero"]
 _RANDOM_ORDERS = 32  # of random groups, over which latencies are drawn
 
 
@@ -103,9 +99,8 @@ class Conditions:
     latency: how long things take; None is the fleet's own model. The fleet then still says who the devices are and
         what crypto costs them.
     grouping: how schemes with groups deal out the devices; others do not read it.
-    own_pads_charged: whether devices of coded schemes pay for their own pads during the run. They can be drawn before
-        it, and are not charged unless asked for.
-    public_keys_charged: whether they pay for signatures they check and for envelopes they seal and open.
+    begins: where time begins. "call": whatever needs no bulk of numbers to travel was done before: keys, pads, what is
+        made of seeds. "zero": all of it is charged, from enrolment on.
 
     Examples
     --------
@@ -121,11 +116,11 @@ class Conditions:
     chunk_bits: float | None = None
     latency: LatencyModel | None = None
     grouping: Grouping = "by-speed"
-    own_pads_charged: bool = False
-    public_keys_charged: bool = False
+    begins: Beginning = "call"
 
     def __post_init__(self) -> None:
-        for name, known in (("grouping", get_args(Grouping)), ("sharing", get_args(SharingConvention))):
+        for name, kind in (("grouping", Grouping), ("sharing", SharingConvention), ("begins", Beginning)):
+            known = get_args(kind)
             if getattr(self, name) not in known:
                 raise InvalidInput(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
 
@@ -246,7 +241,7 @@ def failures_survived(scheme: Scheme, shape: WorkShape, fleet: Fleet) -> int:
     return fleet.n_devices if load.deadline is not None else load.quorum.failures_survived
 
 
-def is_narrow(scheme: Scheme) -> bool:
+def is_narrow(scheme: Scheme | RoleKeyed) -> bool:
     """Whether it takes the ring of 32 bits."""
     return isinstance(scheme, RoleKeyed) and scheme.narrow
 

@@ -34,15 +34,10 @@ PAD_MACS_PER_NUMBER = 13.0
 """ChaCha20 on the six bytes of a number over one MAC of our ring product, on a core with AVX2.
 
 ``make bench`` prints the ratio of the machine at hand; with AVX-512 the product gains more than the cipher and the
-ratio rises. Reports show 0, 1 and 4 times this cost.
+ratio rises. ``costs.prices`` has what is published for a microcontroller.
 """
 SEAL_MACS_PER_NUMBER = 13.0
 """What sealing or opening one number costs, as for a pad number."""
-SIGNING = 0.3
-"""What an upload costs that is hashed and signed, over one that is sealed."""
-VERIFICATION_MACS, EXCHANGE_MACS = 0.9e6, 0.28e6
-"""What checking a signature and sealing or opening an envelope cost, beside our ring product. In no headline: reports
-have a column with them."""
 
 DEFAULT_LATENCY = 0.025
 """Seconds from a message's first bit sent to its first bit received, where a fleet does not say: half of the some 50 ms
@@ -62,7 +57,14 @@ CLASS_RULES = {
     "header_overhead": _NOT_NEGATIVE,
     "latency": _NOT_NEGATIVE,
 }
-_COST_RULES = {"pad_macs_per_number": _NOT_NEGATIVE, "seal_macs_per_number": _NOT_NEGATIVE}
+_COST_RULES = {
+    "pad_macs_per_number": _NOT_NEGATIVE,
+    "seal_macs_per_number": _NOT_NEGATIVE,
+    "hash_macs_per_number": _NOT_NEGATIVE,
+    "verification_macs": _NOT_NEGATIVE,
+    "signature_macs": _NOT_NEGATIVE,
+    "exchange_macs": _NOT_NEGATIVE,
+}
 _RULES = {**CLASS_RULES, **_COST_RULES, "server_mac_rate": _POSITIVE}
 
 
@@ -128,8 +130,9 @@ class Fleet:
     """Device classes expanded to D devices, class after class, and the central server.
 
     ``mac_rate``, ``setup_factor``, ``uplink_rate``, ``downlink_rate``, ``failure_probability``,
-    ``header_overhead`` and ``latency`` are read-only arrays of length D. ``pad_macs_per_number`` and
-    ``seal_macs_per_number`` are what expanding one pad number and sealing (or opening) one number cost a device; 0
+    ``header_overhead`` and ``latency`` are read-only arrays of length D. ``pad_macs_per_number``,
+    ``seal_macs_per_number`` and ``hash_macs_per_number`` are what expanding, sealing (or opening) and hashing a number
+    cost a device; ``verification_macs``, ``signature_macs`` and ``exchange_macs`` are for one public-key operation. 0
     charges nothing, as in the paper. ``latency_models`` are names of models on top of the fleet's own times, with
     parameters behind them (``codedfl_lab.fleet.latencies``). Vary them with ``dataclasses.replace``.
 
@@ -148,6 +151,10 @@ class Fleet:
     server_mac_rate: float
     pad_macs_per_number: float = PAD_MACS_PER_NUMBER
     seal_macs_per_number: float = SEAL_MACS_PER_NUMBER
+    hash_macs_per_number: float = 0.0
+    verification_macs: float = 0.0
+    signature_macs: float = 0.0
+    exchange_macs: float = 0.0
     latency_models: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

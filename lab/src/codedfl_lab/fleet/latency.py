@@ -281,6 +281,11 @@ def seal_macs(fleet: Fleet, bits: Amount) -> Amount:
     return bits * fleet.seal_macs_per_number / RATED_BITS
 
 
+def hash_macs(fleet: Fleet, bits: Amount) -> Amount:
+    """The same for hashing."""
+    return bits * fleet.hash_macs_per_number / RATED_BITS
+
+
 def upload_times(latency: LatencyModel, bulk: Bulk, draws: int, rng: np.random.Generator) -> Seconds:
     """(draws, D) times at which device i's one upload has reached the central server.
 

@@ -1,16 +1,19 @@
 """Faster than the paper at its privacy level: role keys with row blocks, Krylov solvers, the one-shot floor.
 
 ``reproduce_beyond`` trains the schemes of both figures with every solver, with uploads in one lump and in chunks,
-judges the goals of ``AIMS`` at every price of ``PRICES``, and draws the speed-up against the number of devices.
+times the races of ``AIMS`` from the call and from zero, and draws the speed-up against the number of devices. All
+cryptography is charged as published for a microcontroller (``costs.prices``).
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+import numpy as np
 
 from codedfl.data.features.pca_rbf import PrincipalFourierFeatures, low_frequencies
 from codedfl.data.features.rbf import RandomFourierFeatures
@@ -24,42 +27,41 @@ from codedfl_lab.comparing.paired import times_faster
 from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.comparing.parallel import in_parallel, jobs_at_once
 from codedfl_lab.comparing.results import (
-    AtPrice,
     AtSize,
     Claim,
     GoalVerdict,
-    Price,
+    Preparation,
+    Racer,
     Results,
     SchemeResult,
-    ScoreGoal,
+    Timed,
     Took,
     TraceRow,
     finite,
 )
 from codedfl_lab.comparing.timed_scheme import gram_directions
-from codedfl_lab.costs.times import WorkShape
-from codedfl_lab.fleet.fleet import RATED_BITS
+from codedfl_lab.costs.coded import role_steps
+from codedfl_lab.costs.prices import RING_MULTIPLE, at_published_prices
+from codedfl_lab.costs.times import Beginning, WorkShape, order_of_devices
 from codedfl_lab.reproduce.reproduce import as_the_paper
-from codedfl_lab.reproduce.scope import ClaimScope, software_versions, with_price
+from codedfl_lab.reproduce.scope import ClaimScope, software_versions
 from codedfl_lab.reproduce.sizes import CHUNK_BITS, at_size, peers_at_sizes, speedups_against_devices
 from codedfl_lab.schemes.coded_keys import CodedKeys, OneShot
 from codedfl_lab.schemes.coded_padded import CodedPadded
-from codedfl_lab.schemes.descriptor import CodedScheme
 from codedfl_lab.schemes.role_keys import RoleKeys
 
-PRICES = (
-    Price(),
-    Price(own_pads=True),
-    Price(public_keys=True),
-    *(Price(factor) for factor in (0.0, 2.0, 4.0)),
-    Price(whole_work=True),
-)
-"""The headline's first. Twice the price of pads is about what ``make bench`` measures beside a kernel with AVX-512."""
+COLUMNS = ("call", "zero", "ring")
+"""Where time begins: at the call, or at nothing; then from the call with products at the ring's measured multiple."""
 SOLVERS = ("gd", "nesterov", "cg", BLOCK_KRYLOV)
 COLLUDERS = (1, 4, 9)
 DCT = "dct-rbf"
-DCT_FEATURES = 1000
+DCT_FEATURES = 800
 _MOST_TIMES = 100_000  # drawn at once for a fleet: fewer draws of larger ones
+
+
+Method = tuple[str, str, int | None]
+"""Scheme, solver and z."""
+RBF = RandomFourierFeatures.name
 
 
 class Course(NamedTuple):
@@ -67,35 +69,52 @@ class Course(NamedTuple):
 
     dataset: str
     devices: int
-    features: str = RandomFourierFeatures.name
+    features: str = RBF
+
+    @property
+    def on_the_papers_features(self) -> Course:
+        return self._replace(features=RBF)
 
 
-def _aims() -> list[ScoreGoal]:
-    names = RoleKeys.name, BLOCK_KRYLOV, Conventional.name, "gd"
-    ours = ScoreGoal("mnist", *names)
-    fair = replace(ours, rival=ConventionalFullBatch.name, rival_solver=BLOCK_KRYLOV, z=1)
-    fashion = "fashion-mnist"
-    return [
-        *(replace(ours, z=z, goal=goal) for z, goal in ((1, 400.0), (4, 200.0), (9, 120.0))),
-        replace(fair, goal=16.0),
-        *(replace(ours, dataset=fashion, z=z, goal=goal) for z, goal in ((1, 500.0), (4, 260.0), (9, 160.0))),
-        replace(fair, dataset=fashion),
-        *(replace(ours, devices=1000, z=z, goal=goal) for z, goal in ((1, 380.0), (4, 150.0))),
-        *(replace(ours, devices=10_000, z=z) for z in (1, 4)),
-        replace(ours, features=DCT, z=1, goal=800.0),
-        replace(fair, features=DCT, rival_features=DCT),
-        replace(ours, scheme=ConventionalFullBatch.name),
-        replace(ours, scheme=CodedPadded.name, solver="gd"),
-        replace(ours, scheme=CodedKeys.name),
-    ]
+@dataclass(frozen=True)
+class Aim:
+    """Who is to be how many times faster than conventional FL on a course, from the call and from zero."""
+
+    course: Course
+    scheme: str = RoleKeys.name
+    solver: str = BLOCK_KRYLOV
+    z: int | None = None
+    call: float | None = None
+    zero: float | None = None
+
+    @property
+    def method(self) -> Method:
+        return self.scheme, self.solver, self.z
+
+
+def _aims() -> Iterator[Aim]:
+    mnist, fashion = Course("mnist", 25), Course("fashion-mnist", 25)
+    yield Aim(mnist, z=1, call=450.0, zero=100.0)
+    yield from (Aim(mnist, z=z, call=goal) for z, goal in ((4, 320.0), (9, 270.0)))
+    yield Aim(Course("mnist", 25, DCT), z=1, zero=100.0)
+    yield Aim(Course("mnist", 1000), z=1, call=900.0, zero=100.0)
+    yield Aim(Course("mnist", 1000), z=4)
+    yield Aim(Course("mnist", 1000, DCT), z=1, zero=100.0)
+    yield Aim(Course("mnist", 10_000), z=1, call=1200.0, zero=1.0)
+    yield Aim(Course("mnist", 10_000), z=4)
+    yield Aim(Course("mnist", 10_000, DCT), z=1, zero=1.0)
+    yield from (Aim(fashion, z=z) for z in COLLUDERS)
+    yield Aim(mnist, CodedPadded.name, "gd")
+    yield Aim(mnist, CodedKeys.name)
+    yield from (Aim(course, ConventionalFullBatch.name) for course in (mnist, Course("mnist", 25, DCT)))
 
 
 AIMS = tuple(_aims())
-"""What this study sets out to reach, not judged yet; those without a goal are shown beside."""
+"""What this study sets out to reach; those without a goal are shown beside."""
 
 NOTES = (
-    "Role keys: one padded upload per device, signed; z + 1 roles hold the pads' 32-byte seeds, and with K blocks every"
-    " holder keeps a K-th of the rows. Coded keys: the seeds are coded instead of the data, with the privacy of the"
+    "Role keys: one padded upload per device; z + 1 roles have keys to the pads, and with K blocks every holder keeps a"
+    " K-th of the rows, 256 at least. Coded keys: the seeds are coded instead of the data, with the privacy of the"
     " paper's scheme. The server sees the total only.",
     "Every scheme with exact gradients can run any solver, conventional FL included (full batch, stored Gram matrix).",
     "'chunked' sends every message in packets of 12 000 bits with their own retransmissions, as real links do, for all"
@@ -103,6 +122,9 @@ NOTES = (
     "Large fleets repeat the paper's mix of devices, each with as many samples as in the paper; epochs to the target"
     " are those at 25 devices, since exact models do not depend on who holds what. Above 50 devices gradient codes use"
     " groups of about 25.",
+    "From the call: keys were exchanged, pads added up and uploads sealed before it, which takes no bulk of numbers to"
+    " travel; what that costs each class of devices is in the table of preparations. From zero: all of it is charged,"
+    " step after step. Cryptography costs what wolfSSL takes on a Cortex-M4 (codedfl_lab.costs.prices).",
     f"{DCT}: {DCT_FEATURES} random features, of the paper's kernel width, of a picture's low frequencies (2-D DCT),"
     " which are the same for all: nothing is learnt and nothing sent for them.",
 )
@@ -128,12 +150,12 @@ def beyond_entries(n_devices: int) -> list[Entry]:
 
 
 def racers(course: Course, fleet_size: int) -> list[Entry]:
-    """Who is timed for the goals of a course; gradient codes at ``fleet_size`` only, without groups."""
-    wanted = {aim.z for aim in AIMS if Course(aim.dataset, aim.devices, aim.features) == course}
+    """Who is timed on a course; gradient codes at ``fleet_size`` only, without groups."""
+    wanted = {aim.z for aim in AIMS if aim.course == course}
     roles = [one for z in COLLUDERS if z in wanted for one in roles_for(z, course.devices) if one.narrow]
     found = [as_the_paper(Conventional())]
     found += [as_the_paper(scheme, BLOCK_KRYLOV) for scheme in (ConventionalFullBatch(), *roles)]
-    if None in wanted:
+    if any(aim.course == course and aim.scheme == CodedKeys.name for aim in AIMS):
         found.append(as_the_paper(CodedPadded(paper.to_scale(paper.BEST_ALPHA, fleet_size))))
         found.append(as_the_paper(CodedKeys(fleet_size), BLOCK_KRYLOV))
     return found
@@ -142,6 +164,7 @@ def racers(course: Course, fleet_size: int) -> list[Entry]:
 def reproduce_beyond(scope: ClaimScope, progress: Progress | None = None) -> Results:
     """Run the study."""
     began = time.perf_counter()
+    scope = replace(scope, fleet=at_published_prices(scope.fleet))
     size = scope.fleet.n_devices
     entries = beyond_entries(size)
     rows: list[SchemeResult] = []
@@ -149,7 +172,8 @@ def reproduce_beyond(scope: ClaimScope, progress: Progress | None = None) -> Res
     scaling: list[AtSize] = []
     peers: list[AtSize] = []
     claims: list[Claim] = []
-    timed: dict[Course, Timed] = {}
+    preparations: list[Preparation] = []
+    timed: dict[Course, Times] = {}
     algebra = 0.0
     parts = len(EXPERIMENTS) + 1
     for index, (name, experiment) in enumerate(EXPERIMENTS.items()):
@@ -163,16 +187,17 @@ def reproduce_beyond(scope: ClaimScope, progress: Progress | None = None) -> Res
             rows += [replace(row, gram_directions=_gram_directions(row, trained.shape)) for row in found]
             traces += curves if chunk_bits is None else ()
         claims.append(same_epochs(name, trained, experiment.headline_target))
-        on_it = {Course(aim.dataset, aim.devices) for aim in AIMS if aim.dataset == name}
-        timed |= {course: time_course(course, trained, settings) for course in sorted(on_it)}
+        timed |= {course: time_course(course, trained, settings) for course in _courses(name, RBF)}
         scaling += speedups_against_devices(name, trained, settings)
         peers += peers_at_sizes(name, trained, settings)
         if name == "mnist":
-            course = Course(name, size, DCT)
-            pictures = _trained(
-                low_frequency_problems(scope), scope, racers(course, size), settings, _part(progress, parts - 1, parts)
-            )
-            timed[course] = time_course(course, pictures, settings)
+            entries_dct = racers(Course(name, size, DCT), size)
+            part = _part(progress, parts - 1, parts)
+            pictures = _trained(low_frequency_problems(scope), scope, entries_dct, settings, part)
+            timed |= {course: time_course(course, pictures, settings) for course in _courses(name, DCT)}
+            preparations = [
+                one for course in PREPARED if course in timed for one in prepared(course, timed, trained, settings)
+            ]
     return Results(
         name="beyond",
         title="Beyond the paper: MNIST and Fashion-MNIST",
@@ -187,6 +212,7 @@ def reproduce_beyond(scope: ClaimScope, progress: Progress | None = None) -> Res
         schemes=tuple(rows),
         claims=tuple(claims),
         goals=tuple(judge(aim, timed) for aim in AIMS),
+        preparations=tuple(preparations),
         scaling=tuple(scaling),
         peers=tuple(peers),
         notes=NOTES,
@@ -232,57 +258,101 @@ def low_frequency_problems(scope: ClaimScope) -> Callable[[int], Problem]:
     return problem
 
 
-Method = tuple[str, str, int | None]  # scheme, solver and z
-Timed = dict[Method, list[SchemeResult]]
-"""The fastest variant of each method of a course, at every price."""
+def _courses(dataset: str, features: str) -> list[Course]:
+    return sorted({aim.course for aim in AIMS if (aim.course.dataset, aim.course.features) == (dataset, features)})
 
 
-def time_course(course: Course, trained: Trained, settings: Settings) -> Timed:
-    """Which variant is fastest is decided at the headline's price."""
+Times = dict[str, dict[Method, SchemeResult]]
+"""By column, the fastest variant of each method of a course."""
+
+
+def time_course(course: Course, trained: Trained, settings: Settings) -> Times:
+    """Every method in every column; which of its variants is fastest is decided in each."""
     entries = racers(course, settings.at.fleet.n_devices)
     trained, sized = at_size(course.devices, trained, settings)
     sized = replace(sized, conventions=sized.conventions[:1], draws=min(sized.draws, _MOST_TIMES // course.devices))
-    timed: Timed = {}
-    for price in PRICES:
-        shape = replace(trained.shape, least_work_bits=RATED_BITS if price.whole_work else 0)
-        # Whoever is not coded pays for sealing alone, so only the price of that is another one.
-        asked = [one for one in entries if not timed or price.factor != 1 or isinstance(one.scheme, CodedScheme)]
-        found, _ = draw_latencies(course.dataset, replace(trained, shape=shape), asked, with_price(sized, price))
-        if not timed:
-            rows = sorted(zip(asked, found, strict=True), key=_late, reverse=True)
-            chosen = {_method(row): (entry, row) for entry, row in rows}  # the last stays: the fastest
-            entries = [entry for entry, _ in chosen.values()]
-            timed = {method: [row] for method, (_, row) in chosen.items()}
-            continue
-        again = {_method(row): row for row in found}
-        for method, known in timed.items():
-            known.append(again.get(method, known[0]))
+    timed: Times = {}
+    for column in COLUMNS:
+        begins: Beginning = "zero" if column == "zero" else "call"
+        shape = replace(trained.shape, ring_multiple=RING_MULTIPLE if column == "ring" else None)
+        asked = replace(sized, at=replace(sized.at, begins=begins))
+        found, _ = draw_latencies(course.dataset, replace(trained, shape=shape), entries, asked)
+        slowest_first = sorted(found, key=_late, reverse=True)
+        timed[column] = {_method(row): row for row in slowest_first}  # the last stays: the fastest
     return timed
 
 
-def _late(timed: tuple[Entry, SchemeResult]) -> float:
-    return timed[1].time_to_target_s.median or math.inf
+def _late(row: SchemeResult) -> float:
+    return row.time_to_target_s.median or math.inf
 
 
 def _method(row: SchemeResult) -> Method:
     return row.scheme, row.solver, row.z
 
 
-def judge(aim: ScoreGoal, timed: Mapping[Course, Timed]) -> ScoreGoal:
-    """With a figure at every price; the verdict is that of the headline's median and interval."""
-    ours = timed[Course(aim.dataset, aim.devices, aim.features)][aim.scheme, aim.solver, aim.z]
-    theirs = timed[Course(aim.dataset, aim.devices, aim.rival_features)][aim.rival, aim.rival_solver, None]
-    prices = []
-    for price, mine, other in zip(PRICES, ours, theirs, strict=True):
-        found = times_faster(mine.seconds, other.seconds)
-        ends = (found.median, found.low, found.high)
-        prices.append(AtPrice(price, *(None if one is None else finite(one) for one in ends)))
+CONVENTIONAL: Method = (Conventional.name, "gd", None)
+STRONGEST: Method = (ConventionalFullBatch.name, BLOCK_KRYLOV, None)
+
+
+def judge(aim: Aim, timed: Mapping[Course, Times]) -> Racer:
+    """In every column, beside conventional FL as in the paper and the strongest baseline on the same features."""
+    course, goals = aim.course, {"call": aim.call, "zero": aim.zero}
+    columns = []
+    for column in COLUMNS:
+        ours = timed[course][column][aim.method]
+        papers = timed[course.on_the_papers_features][column][CONVENTIONAL]
+        strongest = timed[course][column][STRONGEST]
+        columns.append(_in_column(column, goals.get(column), ours, papers, strongest))
+    return Racer(course.dataset, aim.scheme, aim.solver, aim.z, course.devices, course.features, tuple(columns))
+
+
+def _in_column(
+    column: str, goal: float | None, ours: SchemeResult, papers: SchemeResult, strongest: SchemeResult
+) -> Timed:
+    found = times_faster(ours.seconds, papers.seconds)
+    speedup, low, high = (None if one is None else finite(one) for one in (found.median, found.low, found.high))
     verdict: GoalVerdict = "no goal"
-    if aim.goal is not None:
-        reached = [end is not None and end >= aim.goal for end in (prices[0].speedup, prices[0].low)]
+    if goal is not None:
+        reached = [end is not None and end >= goal for end in (speedup, low)]
         verdict = "missed" if not reached[0] else "met" if reached[1] else "met, interval reaches below"
-    time_s = ours[0].time_to_target_s.median
-    return replace(aim, verdict=verdict, label=ours[0].label, time_s=time_s, prices=tuple(prices))
+    over = times_faster(ours.seconds, strongest.seconds).median
+    return Timed(
+        column,
+        ours.label,
+        ours.time_to_target_s.median,
+        speedup,
+        low,
+        high,
+        None if over is None else finite(over),
+        goal,
+        verdict,
+    )
+
+
+PREPARED = (Course("mnist", 25), Course("mnist", 25, DCT), Course("mnist", 1000))
+"""The courses whose preparations are shown: what the fastest variant from the call has done before it."""
+
+
+def prepared(
+    course: Course, timed: Mapping[Course, Times], trained: Trained, settings: Settings
+) -> Iterator[Preparation]:
+    """Mean seconds of each step, by class of devices; those who hold no keys have no steps of holders."""
+    chosen = timed[course]["call"][RoleKeys.name, BLOCK_KRYLOV, 1]
+    (scheme,) = (one for one in roles_for(1, course.devices) if one.label == chosen.label)
+    sized, asked = at_size(course.devices, trained, settings)
+    shape, at = sized.shape, asked.at
+    if course.features == DCT:
+        shape = replace(shape, n_features=min(DCT_FEATURES, shape.n_features))
+    order = order_of_devices(scheme, shape, at, np.random.default_rng(0))
+    classes = at.fleet.class_of_device[order]
+    for step in role_steps(scheme, shape, at.fleet):
+        seconds = at.in_order(order).times.mean_compute_times(step.macs)
+        for number, kind in enumerate(at.fleet.classes):
+            mine = seconds[(classes == number) & (step.macs > 0)]
+            if mine.size:
+                yield Preparation(
+                    f"{scheme.label}, {shape.n_features} features", course.devices, step.words, kind.name, mine.mean()
+                )
 
 
 def same_epochs(dataset: str, trained: Trained, target: float) -> Claim:

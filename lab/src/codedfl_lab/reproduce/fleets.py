@@ -56,7 +56,7 @@ Verdict = Literal["wins", "tie", "loses", "baseline", "never"]
 
 
 @dataclass(frozen=True)
-class Racer:
+class Entrant:
     """Who takes part, at any size.
 
     by_fleet: its models depend on who straggles. then: the words of the racer whose model it has as well, when that has
@@ -88,16 +88,16 @@ def early(size: int) -> GroupsFirst:
 
 
 RACERS = (
-    Racer("conventional FL", lambda _size: Conventional(), "gd", baseline=True),
-    Racer("dropping the slowest fifth", DropSlowest.default_for, "gd", by_fleet=True, sizes=SIZES[:1], baseline=True),
-    Racer("conventional FL, full batch", lambda _size: ConventionalFullBatch(), baseline=True),
-    Racer("coded-padded", lambda size: CodedPadded(paper.to_scale(paper.BEST_ALPHA, size)), sizes=SIZES[:1]),
-    Racer("coded-keys", lambda size: CodedKeys(paper.to_scale(paper.BEST_ALPHA, size)), sizes=SIZES[:1]),
-    Racer("role-keys", RoleKeys.default_for),
-    Racer(DEALT, dealt),
-    Racer(EARLY, early, by_fleet=True, then=DEALT),
-    Racer("conventional FL, full batch", lambda _size: ConventionalFullBatch(), features=FEWER, baseline=True),
-    Racer(DEALT, dealt, features=FEWER),
+    Entrant("conventional FL", lambda _size: Conventional(), "gd", baseline=True),
+    Entrant("dropping the slowest fifth", DropSlowest.default_for, "gd", by_fleet=True, sizes=SIZES[:1], baseline=True),
+    Entrant("conventional FL, full batch", lambda _size: ConventionalFullBatch(), baseline=True),
+    Entrant("coded-padded", lambda size: CodedPadded(paper.to_scale(paper.BEST_ALPHA, size)), sizes=SIZES[:1]),
+    Entrant("coded-keys", lambda size: CodedKeys(paper.to_scale(paper.BEST_ALPHA, size)), sizes=SIZES[:1]),
+    Entrant("role-keys", RoleKeys.default_for),
+    Entrant(DEALT, dealt),
+    Entrant(EARLY, early, by_fleet=True, then=DEALT),
+    Entrant("conventional FL, full batch", lambda _size: ConventionalFullBatch(), features=FEWER, baseline=True),
+    Entrant(DEALT, dealt, features=FEWER),
 )
 
 
@@ -160,7 +160,7 @@ class FleetsResults(Written):
         return [row for row in self.rows if (row.fleet, row.devices) == (fleet, devices)]
 
 
-Epochs = dict[tuple[Racer, str], int | None]
+Epochs = dict[tuple[Entrant, str], int | None]
 """To the target in one seed, by racer and fleet; one for all fleets stands under each."""
 
 
@@ -226,7 +226,7 @@ def _within(progress: Progress, seed: int, features: str, start: float, share: f
 
 def _epochs(
     problem: Problem, features: str, seed: int, fleets: dict[str, Fleet], target: float, say: Progress
-) -> Iterator[tuple[tuple[Racer, str], int | None]]:
+) -> Iterator[tuple[tuple[Entrant, str], int | None]]:
     """What each racer needs; of those whose models depend on who straggles, for every fleet."""
     totals = CentralTotals(problem, lambda part: say("Gram matrices", part / 2))
     taking_part = [racer for racer in RACERS if racer.features == features]
@@ -298,7 +298,7 @@ def _median(seconds: Floats) -> float:
     return float(np.median(seconds.mean(axis=1)))
 
 
-def _verdict(racer: Racer, seconds: float, low: float | None, high: float | None) -> Verdict:
+def _verdict(racer: Entrant, seconds: float, low: float | None, high: float | None) -> Verdict:
     if racer.baseline:
         return "baseline"
     if not math.isfinite(seconds):

@@ -24,7 +24,7 @@ from codedfl_lab.comparing.comparison import CENTRAL_MODELS, Entry, Trained, dra
 from codedfl_lab.comparing.paired import LEAST_SEEDS
 from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.comparing.parallel import in_parallel, jobs_at_once
-from codedfl_lab.comparing.results import Claim, PaperValue, Price, Results, SchemeResult, Sensitivity, Took
+from codedfl_lab.comparing.results import Claim, PaperValue, Results, SchemeResult, Sensitivity, Took
 from codedfl_lab.reproduce.claims import SHUFFLED, accuracy_claims, paper_claims
 from codedfl_lab.reproduce.scope import CONVENTIONS, ClaimScope, software_versions, with_price
 from codedfl_lab.schemes.coded_keys import CodedKeys
@@ -61,13 +61,13 @@ def reproduce(name: str, scope: ClaimScope, progress: Progress | None = None) ->
     jobs += [seed_job(at_random, seed, spread, settings) for seed in seeds[:LEAST_SEEDS]]
     parts = list(in_parallel(jobs, progress))
     trained, trained_spread = Trained.joined(parts[: len(seeds)]), Trained.joined(parts[len(seeds) :])
-    without = with_price(settings, Price(0.0))
+    without = with_price(settings, 0.0)
     rows, traces = draw_latencies(name, trained, entries, settings)
     rows_spread, _ = draw_latencies(name + SHUFFLED, trained_spread, spread, settings)
     free, _ = draw_latencies(name, trained, entries, without)
     free_spread, _ = draw_latencies(name + SHUFFLED, trained_spread, spread, without)
     once = replace(settings, conventions=("authors",))
-    dear, _ = draw_latencies(name, trained, entries, with_price(once, Price(SENSITIVITY[-1])))
+    dear, _ = draw_latencies(name, trained, entries, with_price(once, SENSITIVITY[-1]))
     return Results(
         name=name,
         title=experiment.title,

@@ -19,7 +19,6 @@ from codedfl_lab import datasets
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.comparison import Settings
 from codedfl_lab.comparing.paper import Experiment
-from codedfl_lab.comparing.results import Price
 from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import SharingConvention
@@ -85,16 +84,15 @@ class ClaimScope:
         )
 
 
-def with_price(settings: Settings, price: Price) -> Settings:
-    """Settings with cryptography at another price; ``whole_work`` is a matter of the shape (``WorkShape``)."""
+def with_price(settings: Settings, factor: float) -> Settings:
+    """Settings with pads and sealing at this multiple of the fleet's price."""
     fleet = settings.at.fleet
     dearer = replace(
         fleet,
-        pad_macs_per_number=price.factor * fleet.pad_macs_per_number,
-        seal_macs_per_number=price.factor * fleet.seal_macs_per_number,
+        pad_macs_per_number=factor * fleet.pad_macs_per_number,
+        seal_macs_per_number=factor * fleet.seal_macs_per_number,
     )
-    charged = replace(settings.at, fleet=dearer, own_pads_charged=price.own_pads, public_keys_charged=price.public_keys)
-    return replace(settings, at=charged)
+    return replace(settings, at=replace(settings.at, fleet=dearer))
 
 
 def software_versions() -> dict[str, str]:

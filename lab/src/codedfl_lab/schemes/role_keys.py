@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from codedfl.errors import InvalidInput
+from codedfl.sum.layout import TILE
 from codedfl_lab.code.quorum import Quorum
 from codedfl_lab.code.roles import ALL_ROWS, NO_ROLE, Cell, RoleCode, deal_cells, most_blocks
 from codedfl_lab.parties.making import Parties, TrainingRoster
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 MANY_DEVICES = 50  # beyond this number, not everybody holds keys
 HOLDERS_PER_ROLE = 12  # then this number of the fastest hold each role
 LEAST_FOR_ONE_COLLUDER = 4  # below, a colluder leaves too few to hide among
+MOST_BLOCKS = -(-2000 // TILE)  # rows are dealt out in tiles: of the paper's 2000 features
+_PER_CELL = 10  # of many devices, these of the fastest hold each block
 _COLLUDERS_TRIED = (1, 2, 4, 9)
 
 
@@ -48,7 +51,7 @@ class RoleKeyed:
     blocks : int
         K. A role's rows are dealt out among its holders in this number of blocks, and an epoch needs one answer of each
         cell (role, block): a holder expands, multiplies and answers its rows only. 1 leaves all rows to every holder.
-        A run with fewer features or holders has as many blocks as they allow.
+        A run with fewer tiles of rows, or fewer holders, has as many blocks as they allow.
     reserve : int
         Holders per role, the fastest, that keep all rows: they stand in for any cell of their role that dies.
     """
@@ -82,14 +85,15 @@ class RoleKeyed:
 
     @classmethod
     def tolerating(cls, colluders: int, n_devices: int) -> Iterator[Self]:
-        """With two holders per role at least; then with blocks of two and a half or five holders per cell."""
+        """With two holders per role at least; then with blocks of two and a half, five or ten holders per cell."""
         roles = colluders + 1
         if n_devices < 2 * roles:
             return
         yield cls(colluders, 0 if n_devices <= MANY_DEVICES else min(n_devices, HOLDERS_PER_ROLE * roles))
-        for blocks in sorted({n_devices // (5 * roles), 2 * n_devices // (5 * roles)}):
+        for blocks in sorted({min(MOST_BLOCKS, part * n_devices // (5 * roles)) for part in (1, 2)}):
             if blocks > 1:
-                yield cls(colluders, blocks=blocks)
+                holders = 0 if n_devices <= MANY_DEVICES else min(n_devices, _PER_CELL * roles * blocks)
+                yield cls(colluders, holders, blocks=blocks)
 
     def ring_sizes(self, n_devices: int) -> tuple[int, ...]:
         """Roles need no code; the scales are those of every other scheme, so that models agree bit for bit."""

@@ -18,6 +18,7 @@ class Parts(Statistic):
 
     name: ClassVar[str] = "parts"
     of_model: ClassVar[bool] = True
+    tells: ClassVar[frozenset[str] | None] = frozenset({"rows", "classes"})
     shows: ClassVar[str] = "How many rows have their target in each part of its range, over all devices."
 
     @classmethod
