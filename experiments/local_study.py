@@ -16,6 +16,7 @@ import tomli_w
 
 from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.judgement import DisclosureFinding
 from codedfl.contract.kit import ENDING, Kit
 from codedfl.contract.policy import Policy
 from codedfl.contract.roster import Roster, load_roster, save_roster
@@ -103,6 +104,11 @@ class LocalStudy:
         return b"" if found is None else found[1]
 
 
+def _accepted(finding: DisclosureFinding) -> str:
+    """Public rows, on one machine: whatever is found is accepted, on record."""
+    return f"public rows on one machine ({finding.kind})"
+
+
 def agree(
     folder: Path, content: Mapping[str, Any], tables: Mapping[str, RawTable], pods: int | None = None
 ) -> LocalStudy:
@@ -127,7 +133,7 @@ def agree(
         made.write_kit(name)
         home = DeviceFolder.of(made.state(name), name)
         allowed = Policy(smallest_cell=1)
-        approve(study, roster, name, keys[name], table, home, Deciding("somebody", "today", allowed))
+        approve(study, roster, name, keys[name], table, home, Deciding("somebody", "today", allowed, ask=_accepted))
     return made
 
 

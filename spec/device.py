@@ -209,8 +209,7 @@ def read_list(device: Device, keys: Keys, common: wire.Found, own: wire.Found) -
 
 def read_e(device: Device, layout: Layout, label: bytes, data: bytes, rows: Sequence[int]) -> Matrix:
     """Row by row, words of the layout, little endian, two's complement. Each e is counted."""
-    assert layout.size and not layout.certified, "request"
-    assert len(data) == layout.bits // 8 * layout.size * layout.columns, "request"
+    assert not layout.certified and len(data) == layout.bits // 8 * layout.size * layout.columns > 0, "request"
     assert rows[0] < rows[1] <= -(-layout.size // TILE), "request"
     flat, question = signed(layout.bits, from_bytes(layout.bits, data)), sha256(pack(label, data))
     assert all(sum(map(abs, flat[c :: layout.columns])) <= layout.room for c in range(layout.columns)), "request"

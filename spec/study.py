@@ -48,9 +48,8 @@ def check_enrolment(study: Study, scope: Scope, enrolment: Sequence[Any], now: f
 
 def check_role_key(study: Study, scope: Scope, role: int, key: Sequence[Any]) -> None:
     """Signed by a holder of this very role."""
-    drawer, _, public, signature = key
-    assert study.role.get(drawer) == role, "role"
-    assert is_signed(study.key[drawer], signature, "role key", *scope, role, public), "role"
+    (drawer, _, _, signature), text = key, ("role key", *scope, role, key[2])
+    assert study.role.get(drawer) == role and is_signed(study.key[drawer], signature, *text), "role"
 
 
 def check_list(study: Study, scope: Scope, ask: bytes, entries: Sequence[Sequence[Any]], now: float) -> None:

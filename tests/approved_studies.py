@@ -175,12 +175,14 @@ class Federation:
     def contract_folder(self, name: str) -> DeviceFolder:
         return DeviceFolder.of(self.folder, name)
 
-    def approve(self, name: str, study: Study | None = None, table: RawTable | None = None) -> None:
+    def approve(self, name: str, study: Study | None = None, table: RawTable | None = None, *accepted: str) -> None:
+        """accepted: kinds of findings that the operator accepts."""
         key = self.roster.keys[name]
         if table is None and name not in self.helpers:
             table = tables(self.kind, self.names)[name]
         folder = self.contract_folder(name)
-        approve(study or self.study, self.roster, name, key, table, folder, Deciding("Ada", "today"))
+        deciding = Deciding("Ada", "today", accept=dict.fromkeys(accepted, "a test"))
+        approve(study or self.study, self.roster, name, key, table, folder, deciding)
 
     def membership(self, name: str) -> Membership:
         return Membership(name, self.folder, (self.roster,))

@@ -34,7 +34,7 @@ def conducted(
     answer: Any
     while True:
         if ask.statistic == "census":
-            answer: Any = census_of(study, snapshots)
+            answer = census_of(study, snapshots)
         else:
             answer = products(ask) if ask.statistic == "products" else total_of(study, ask, snapshots)
         try:

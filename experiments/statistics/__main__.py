@@ -13,8 +13,10 @@ from experiments.statistics import (
     glm,
     intercepts,
     linear,
+    matched,
     ordinal,
     plots,
+    real,
     robust,
     survival,
     weighting,
@@ -32,8 +34,10 @@ _MODULES = (
     intercepts,
     weighting,
     ordinal,
+    matched,
     from_total,
     plots,
+    real,
 )
 FAMILIES: tuple[Callable[[], Iterator[Line]], ...] = tuple(one.lines for one in _MODULES)
 

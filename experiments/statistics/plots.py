@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from codedfl.analyses.glm import GlmFinding
+from codedfl.analyses.nested import nested
 from codedfl.analyses.residuals import ResidualsFinding
+from codedfl.contract.models import SubModel
 from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.models.residuals import ResidualsModel
+from codedfl.contract.snapshot import take_snapshot
+from codedfl.data.tables import as_raw_table
+from codedfl.run.rehearsal import dealt_out, rehearsal_key
 from experiments.statistics import glm, robust
-from experiments.statistics.cases import Line, found
+from experiments.statistics.cases import Line, found, found_by
 
 BOUND = 1e-9
 
@@ -58,7 +64,55 @@ def calibration() -> Iterator[Line]:
     yield Line("points of the ROC curve", off, BOUND)
 
 
+def calibration_line() -> Iterator[Line]:
+    """Intercept and slope beside a logistic model of the predictor, on the rows that devices hold out."""
+    import statsmodels.api as sm
+
+    case = glm.made_up("logistic", 1500)
+    study = replace(case.study(LogisticModel("m", ("age", "ward"))), held_out=0.4)
+    parts = dealt_out(case.table, 4, np.random.default_rng(0))
+    (fit,) = found_by(study, parts).models
+    assert isinstance(fit, GlmFinding) and fit.calibration is not None and fit.model is not None, fit.lines()
+    rows = [take_snapshot(study, one, rehearsal_key(name)) for name, one in parts.items()]
+    kept = [one.part(held_out=True) for one in rows]
+    codes, y = (np.concatenate([getattr(one, key) for one in kept]) for key in ("codes", "target"))
+    values = {one.column.name: one.values(codes[:, k]) for k, one in enumerate(study.columns)}
+    chance = np.asarray(fit.model.predict(as_raw_table({one: values[one] for one in ("age", "ward")}, "rows"))).ravel()
+    made = sm.Logit(y, sm.add_constant(np.log(chance / (1 - chance)))).fit(disp=0, tol=1e-14)
+    ours = np.array([fit.calibration.intercept, fit.calibration.slope])
+    yield Line(
+        "calibration: intercept and slope, in errors", float((np.abs(ours - made.params) / made.bse).max()), 1e-6
+    )
+    errors = np.array([fit.calibration.intercept_error, fit.calibration.slope_error])
+    yield Line("calibration: standard errors, relative", float(np.abs(errors / made.bse - 1).max()), 1e-5)
+
+
+def nested_models() -> Iterator[Line]:
+    """Least squares and logistic models of some columns and of all."""
+    import statsmodels.api as sm
+
+    case = robust.made_up()
+    models = (SubModel("few", ("age",), inference=True), SubModel("all", ("age", "ward"), inference=True))
+    study = case.study(*models)
+    (one,) = nested(found(case, study).models)
+    values = case.gridded(study)
+    X = np.column_stack((np.ones(800), values["age"], values["ward"] == "b", values["ward"] == "c"))
+    small, large = (sm.OLS(values["days"], part).fit() for part in (X[:, :2], X))
+    f, p, among = large.compare_f_test(small)
+    off = max(abs(one.statistic / f - 1), abs(one.p - p), abs(one.among - among))
+    yield Line("nested linear models: F, relative, and p", off, BOUND)
+    case = glm.made_up("logistic", 1500)
+    few, whole = LogisticModel("few", ("age",)), LogisticModel("all", ("age", "ward"))
+    study = case.study(few, whole)
+    (one,) = nested(found(case, study).models)
+    values = case.gridded(study)
+    ratio = 2 * (glm.oracle(case, whole, values).llf - glm.oracle(case, few, values).llf)
+    yield Line("nested logistic models: likelihood ratio, relative", abs(one.statistic / ratio - 1), 1e-8)
+
+
 def lines() -> Iterator[Line]:
-    """Both."""
+    """All of them."""
     yield from residuals()
     yield from calibration()
+    yield from calibration_line()
+    yield from nested_models()

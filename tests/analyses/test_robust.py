@@ -41,7 +41,8 @@ def test_who_holds_which_row_changes_no_bit(errors: str):
     case = made_up(300)
     study = case.study(RobustModel("m", COLUMNS, errors, "clinic" if errors == "cluster" else ""))
     d = 4
-    point = np.random.default_rng(1).normal(0, 0.2, d + (d * (d + 1) // 2 if errors == "HC3" else 0))
+    inverse = (0.2 * np.eye(d) + 0.05)[np.triu_indices(d)] if errors == "HC3" else np.zeros(0)
+    point = np.append(np.random.default_rng(1).normal(0, 0.2, d), inverse)
     rows = dealt(study, case.table, 1)
     ask = Ask("robust", (), point, "m")
     clusters = rows[0].codes[:, 2]

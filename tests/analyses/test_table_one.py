@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from codedfl.analyses.described import DescribedLevels, DescribedNumber, drafted_range, quantile
 from codedfl.analyses.driving import findings_json
-from codedfl.analyses.table_one import DescribedLevels, DescribedNumber, TableOneFinding, drafted_range, quantile
+from codedfl.analyses.table_one import TableOneFinding
 from codedfl.authoring.draft import draft_from_table_one, draft_of_table, study_text
 from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder

@@ -17,7 +17,7 @@ import pytest
 from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.cells import StudyCells
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.judgement import Finding
+from codedfl.contract.judgement import DisclosureFinding
 from codedfl.contract.ledger import Approval
 from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.models.poisson import PoissonModel
@@ -74,10 +74,10 @@ class Device:
 
     def __init__(self, folder: Path, name: str = NAMES[0]) -> None:
         self.folder, self.name = DeviceFolder(folder / name, bytes(32)), name
-        self.asked: list[Finding] = []
+        self.asked: list[DisclosureFinding] = []
 
     def approves(self, one: Study, columns: Columns, roster: Roster = ROSTER, policy: Policy = Policy()) -> Approval:  # noqa: B008
-        def ask(finding: Finding) -> str:
+        def ask(finding: DisclosureFinding) -> str:
             self.asked.append(finding)
             return "for a test"
 

@@ -342,7 +342,8 @@ def test_points_are_counted_over_all_statistics_and_models(folder: DeviceFolder)
             ledger.contribute(study, ask, b"run", "now")
         for ask in (Ask("newton", b"three"), Ask("score", b"1")):
             assert ledger.may_contribute(study, ask) == (
-                "arguments of calibration and newton and score must be at most 3 over the life of the study, got one"
+                "arguments of calibration and calibration-line and newton and score must be at most 3 over the life of"
+                " the study, got one"
                 " more: what the server asked for before it may ask for again, anything else needs a new edition of the"
                 " study"
             )

@@ -329,6 +329,30 @@ def drafted_by(formula: str, frame: pd.DataFrame, target: str, ranges: dict[str,
     return parse_study(draft_with_formula(as_raw_table(frame, "t.csv"), formula, draft))
 
 
+@pytest.mark.parametrize("formula", ["days ~ I(age^2)", "days ~ poly(age, 2, raw=TRUE)", "log(days) ~ I(age / 10)"])
+def test_a_formula_of_derived_columns_alone_is_drafted(formula: str):
+    frame = pd.DataFrame({"age": np.arange(20.0, 80.0), "days": np.arange(1.0, 61.0)})
+    study = drafted_by(formula, frame, "days", {})
+    (plain,) = (one for one in study.columns if not factors_of(one))
+    assert not plain.column.in_model and study.design_names and formula_objection(study) == ""
+
+
+@pytest.mark.parametrize(
+    ("formula", "message"),
+    [
+        ("days ~ .", "the formula must name its columns, since '.' would be those of one table, got 'days ~ .'"),
+        (
+            "days ~ age + (1 | ward)",
+            "the formula must have no random terms: give a [[model]] kind = 'random-intercept' and a cluster, got 'days"
+            " ~ age + (1 | ward)'",
+        ),
+    ],
+)
+def test_what_has_another_place_is_refused_with_it(formula: str, message: str):
+    with pytest.raises(InvalidInput, match=exactly(message)):
+        parse_formula(formula)
+
+
 def test_an_offset_of_the_formula_is_that_of_a_drafted_model():
     frame = people(900)
     rate = 0.02 * np.exp(0.01 * frame["age"] + 0.5 * (frame["ward"] == "a"))

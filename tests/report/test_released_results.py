@@ -149,4 +149,4 @@ def test_rules_of_output_checkers():
         "its coeffici",
     ]
     assert len(withheld) == 5
-    assert released(result, FewPairs(0))[0]["models"][2]["correlations"] == [[1.0, 0.1235]]
+    assert released(result, FewPairs(0))[0]["models"][2]["correlations"] == [[1.0, 0.123456]]

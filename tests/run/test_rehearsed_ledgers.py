@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from approved_studies import NAMES, studies, tables
@@ -27,7 +28,7 @@ def states(tmp_path: Path) -> Path:
     """One device has approved the same study on two rows fewer."""
     study = replace(STUDY, roster=ROSTER.digest().hex(), server_key="ab" * 32, name="before")
     table = tables()[OWNER]
-    fewer = table.rows(list(range(2, len(table))))
+    fewer = table.rows(np.arange(2, len(table)))
     folder = DeviceFolder.of(tmp_path / "copies", OWNER)
     approve(study, ROSTER, OWNER, IDENTITIES[OWNER].public, fewer, folder, Deciding("Ada", "today"))
     return tmp_path / "copies"

@@ -143,6 +143,10 @@ def test_counts_and_costs_that_vary_more_than_a_poissons() -> None:
     assert model.alpha_ == pytest.approx(theirs.params[3], rel=1e-4)
     costs = mean * rng.gamma(3.0, 1 / 3, 400)
     of_costs = CodedGammaRegressor().fit(X, costs)
+    many = CodedGammaRegressor().fit(
+        np.tile(X, (5, 1)), np.tile(20.0 * costs, 5)
+    )  # whose sums would not fit a bound for all
+    assert np.allclose(many.coef_, of_costs.coef_, atol=1e-6)
     glm = sm.GLM(costs, design, family=sm.families.Gamma(sm.families.links.Log())).fit(tol=1e-12)
     assert np.abs((of_costs.results_.coefficients - glm.params) / glm.bse).max() < 1e-3
     np.testing.assert_allclose(of_costs.results_.standard_errors, glm.bse, rtol=1e-4)

@@ -15,7 +15,8 @@ from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
 from codedfl.data.columns import CategoryColumn, NumberColumn
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.statistics.newton import LEAST_BITS, Newton
+from codedfl.statistics.newton import Newton
+from codedfl.statistics.rounded import LEAST_BITS
 from codedfl.statistics.statistic import Ask
 from codedfl.sum.layout import LOW_BITS, Layout
 from totals import total_of

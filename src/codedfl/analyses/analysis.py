@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,8 +21,10 @@ from codedfl.contract.models import TimedModel
 from codedfl.contract.study import Study, StudyModel
 from codedfl.errors import InvalidInput
 from codedfl.on_demand import Register
-from codedfl.statistics.statistic import NOTHING, Ask
+from codedfl.statistics.statistic import NOTHING, Ask, statistic_of
 from codedfl.typing import Floats, Integers, JsonObject
+
+_Model = TypeVar("_Model", bound=StudyModel)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +59,12 @@ class Totals:
     def counts(self) -> CellCounts:
         """The counts by name, of the merged study."""
         return CellCounts(self.final, self.cells)
+
+    def final_of(self, model: _Model) -> _Model:
+        """A model as its columns are then."""
+        found = next(one for one in self.final.models if one.name == model.name)
+        assert isinstance(found, type(model))
+        return found
 
     @property
     def clipped(self) -> Clipping:
@@ -97,7 +105,9 @@ class Totals:
                     f"points must be more than {self.study.most_points} for the model {model.name!r} to be finished"
                 )
             self.asked.append(point)
-        return Ask(statistic, self.merged, point, model.name)
+        ask = Ask(statistic, self.merged, point, model.name)
+        statistic_of(self.study, ask)  # what no device would accept costs this model, and no other
+        return ask
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ _NAMED = 0.2
 
 
 def check_columns(totals: Totals, model: StudyModel) -> None:
-    """Refuse columns that do not vary, or that depend on each other, by name.
+    """Refuse columns that do not vary, or that depend on each other where no penalty decides between them, by name.
 
     Examples
     --------
@@ -28,6 +28,8 @@ def check_columns(totals: Totals, model: StudyModel) -> None:
         raise InvalidInput(
             f"columns of the model {model.name!r} must vary, got ones that do not: {', '.join(still)}; leave them out"
         )
+    if getattr(model, "regularisation", 0.0):
+        return
     deviation = np.sqrt(variance)
     refuse_dependent(linear.covariance() / np.outer(deviation, deviation), names, model.name)
 

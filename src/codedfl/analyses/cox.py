@@ -192,7 +192,8 @@ class CoxFinding:
     model: predicts from raw tables how many times the hazard is that of a row with every column at its mean; the
         baseline's share to the power of it is the share of such rows that is still without the event.
     proportional: for each column chi^2, degrees of freedom and p of the hypothesis that its hazard ratio does not
-        change with time (the score test on the ranks of the events); the last is of all columns together.
+        change with time (the score test on the ranks of the events); the last is of all columns together. None with a
+        penalty, whose estimates have no such score.
 
     Examples
     --------
@@ -240,6 +241,8 @@ class CoxFinding:
             table = [f"{name}: {value}" for name, value in self.fit.facts()]
             table.append("coefficients, without standard errors since there is a penalty:")
             table += [f"{name}  {b:.4g}" for name, b in zip(self.names, self.coefficients.tolist(), strict=True)]
+        if not self.proportional:
+            return table
         checks = [
             f"  {column}: chi^2 {found:.4g} on {freedom}, p {p:.3g}" for column, found, freedom, p in self.proportional
         ]
@@ -280,9 +283,7 @@ class CoxProblem:
 
     def __init__(self, totals: Totals, model: CoxModel, times: Floats) -> None:
         self.model, self._totals, self.times = model, totals, times
-        final = next(one for one in totals.final.models if one.name == model.name)
-        assert isinstance(final, CoxModel)
-        self._final, (_, spread) = final, totals.present(model.columns)
+        self._final, (_, spread) = totals.final_of(model), totals.present(model.columns)
         self.spread = Spread(spread.place[1:] - 1, spread.width - 1)
         self.at_zero, self.lost = -math.inf, 0
 
@@ -355,7 +356,7 @@ def _finding(totals: Totals, model: CoxModel, problem: CoxProblem, found: Fitted
         fit,
         inference,
         baseline,
-        _proportional(totals, model, problem, found),
+        () if penalised else _proportional(totals, model, problem, found),
         predicting,
     )
 
@@ -394,7 +395,7 @@ def _proportional(
     at, along, across = (
         spread.only((np.power(ranks, power)[:, None, None] * information).sum(axis=0)) for power in range(3)
     )
-    variance = across - along @ np.linalg.solve(at, along)
+    variance = across - along @ np.linalg.lstsq(at, along, rcond=None)[0]
     part, _ = totals.present(model.columns)
     terms, begin = list[tuple[str, Integers]](), 0
     for one in part.study.columns:
@@ -402,7 +403,8 @@ def _proportional(
         begin += one.width
     checks = []
     for name, places in [*terms, ("all", np.arange(begin))]:
-        if len(places):
+        # With few intervals left the test has no direction of its own: then it is not made, and the model stands.
+        if len(places) and np.linalg.matrix_rank(variance[np.ix_(places, places)], hermitian=True) == len(places):
             chi_squared = float(slope[places] @ np.linalg.solve(variance[np.ix_(places, places)], slope[places]))
             checks.append((name, chi_squared, len(places), float(laws.chi2.sf(chi_squared, len(places)))))
     return tuple(checks)

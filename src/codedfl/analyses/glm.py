@@ -11,6 +11,7 @@ import numpy as np
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
 from codedfl.analyses.beginning import check_columns
+from codedfl.analyses.calibration import Line, calibration_line
 from codedfl.analyses.glm_errors import Errors, errors_of
 from codedfl.analyses.inference import CONSTANT, Inference
 from codedfl.analyses.maximum import Fitted, NewtonSums, maximise, towards
@@ -145,6 +146,7 @@ class GlmFinding:
     inference: with standard errors; None with a penalty, which has none.
     model: predicts the chance of the second class, or the expected count, from raw tables.
     score, no_score: of a logistic model: how good its chances are, or why that is not known; else None and "".
+    calibration: its intercept and slope on held-out rows; None without any, or where they have none.
 
     Examples
     --------
@@ -163,11 +165,13 @@ class GlmFinding:
     model: TrainedModel | None = None
     score: ClassScore | None = None
     no_score: str = ""
+    calibration: Line | None = None
 
     def to_dict(self) -> JsonObject:
         """For JSON."""
         score = None if self.score is None else self.score.to_dict()
-        of_score: JsonObject = {"score": score, "no_score": self.no_score}
+        line = None if self.calibration is None else self.calibration.to_dict()
+        of_score: JsonObject = {"score": score, "no_score": self.no_score, "calibration_line": line}
         known: JsonObject = {"name": self.name, "kind": self.fit.kind, **self.fit.to_dict(), **of_score}
         if self.inference is not None:
             return {**known, "inference": self.inference.to_dict()}
@@ -203,7 +207,8 @@ class GlmFinding:
         ]
         why = [self.score.withheld] if self.score.withheld else []
         rows = f"{self.score.rows} held-out rows" if self.score.held_out else f"the {self.score.rows} rows of the fit"
-        return [f"accuracy {self.score.shown_accuracy()} on {rows}{area}", *bands, *why]
+        line = [self.calibration.text()] if self.calibration is not None else []
+        return [f"accuracy {self.score.shown_accuracy()} on {rows}{area}", *line, *bands, *why]
 
 
 @register_analysis(LogisticModel.kind)
@@ -227,7 +232,10 @@ def glm(totals: Totals, model: GlmModel) -> Generator[Ask, Any, Finding]:
     if not isinstance(model, LogisticModel):
         return made
     score, no_score = yield from _calibration(totals, model, found.beta)
-    return replace(made, score=score, no_score=no_score)
+    line = None
+    if score is not None and score.held_out:
+        line = yield from calibration_line(totals, model, found.beta, model.most_points - found.iterations - 2)
+    return replace(made, score=score, no_score=no_score, calibration=line)
 
 
 def _calibration(
@@ -237,7 +245,7 @@ def _calibration(
     study = totals.study
     if len(totals.asked) >= study.most_points:
         return None, f"points must be more than {study.most_points} for it"
-    if max(map(abs, predictor_range(totals.final, _final(totals, model), beta))) > model.bound:
+    if max(map(abs, predictor_range(totals.final, totals.final_of(model), beta))) > model.bound:
         return None, "the last step went beyond the bound"
     counts: list[int] = yield totals.ask("calibration", model, beta)
     return ClassScore.of(counts, 2, study.smallest_cell, held_out=bool(totals.final.held_out)), ""
@@ -284,7 +292,7 @@ class GlmProblem:
     statistic: ClassVar[type[Newton]] = Newton
 
     def __init__(self, totals: Totals, model: GlmModel) -> None:
-        self.model, self._totals, self._final = model, totals, _final(totals, model)
+        self.model, self._totals, self._final = model, totals, totals.final_of(model)
         _, self.spread = totals.present(model.columns)
 
     def ask(self, beta: Floats) -> Ask:
@@ -320,12 +328,6 @@ class GlmProblem:
             " (separation), or ranges far wider than the values; give it a ridge penalty (regularisation), narrower"
             " ranges or a larger bound"
         )
-
-
-def _final(totals: Totals, model: GlmModel) -> GlmModel:
-    found = next(one for one in totals.final.models if one.name == model.name)
-    assert isinstance(found, GlmModel)
-    return found
 
 
 def penalties(totals: Totals, model: StudyModel) -> Floats:

@@ -47,7 +47,7 @@ def errors_of(
     --------
     See ``codedfl.analyses.glm.glm``, which ends with it.
     """
-    final = next(one for one in totals.final.models if one.name == model.name)
+    final = totals.final_of(model)
     if Sandwich.name not in model.statistics or model.regularisation:
         return Errors(found.covariance)
     if reach > 1 or len(totals.asked) >= totals.study.most_points:
@@ -57,7 +57,7 @@ def errors_of(
         raise InvalidInput(f"{what} for the errors of the model {model.name!r}: its coefficients were found without")
     integers: list[int] = yield totals.ask(Sandwich.name, model, found.beta)
     statistic = Sandwich(totals.final, found.beta, final)
-    clusters, cut, pearson, *rest = (one / 2**statistic.bits for one in integers)
+    clusters, cut, pearson, *rest = statistic.reals(integers)
     if cut:
         raise InvalidInput(
             f"rows must lie near what the model {model.name!r} predicts for its errors, got some beyond four times the"

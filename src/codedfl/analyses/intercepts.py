@@ -107,13 +107,13 @@ def random_intercept(totals: Totals, model: RandomInterceptModel) -> Generator[A
     if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, *model.uses)):
         raise InvalidInput(clipped)
     linear, spread = totals.present(model.columns)
-    plain, final = linear.ols(), next(one for one in totals.final.models if one.name == model.name)
+    plain, final = linear.ols(), totals.final_of(model)
     place = np.append(spread.place, spread.width)
     curve, clusters, ahead = _Curve(linear), 0, [_FIRST]
     while ahead:
         point = np.log([ahead.pop(0)])
         numbers: list[int] = yield totals.ask(Intercepts.name, model, point)
-        count, logs, *upper = (one / 2 ** Intercepts(totals.final, point, final).bits for one in numbers)
+        count, logs, *upper = Intercepts(totals.final, point, final).reals(numbers)
         matrix = triangle(upper, spread.width + 1)[np.ix_(place, place)]
         clusters = round(count)
         _check_clusters(totals, model, clusters)

@@ -6,7 +6,7 @@ n G - g g', and only then become floats: however far a column's mean lies from i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -376,12 +376,18 @@ class LinearTotal:
 
     @property
     def spreads(self) -> tuple[float, ...]:
-        """Of the constant and each design column: its deviation to two digits, which show no counts; 1 of a level."""
+        """Of the constant and each design column: its deviation to two digits, which show no counts.
+
+        1 of a level, and of a number that is one of two.
+        """
         rough = (float(f"{one:.1e}") for one in np.sqrt(self.moments().variance))
-        return (
-            1.0,
-            *(one if flag and one else 1.0 for one, flag in zip(rough, self.study.units.measured, strict=True)),
-        )
+        known = zip(rough, self.study.units.measured, self._of_two(), strict=True)
+        return (1.0, *(one if flag and one and not two else 1.0 for one, flag, two in known))
+
+    def _of_two(self) -> Iterator[bool]:
+        for one in self.study.columns:
+            two = not isinstance(one.column, CategoryColumn) and one.grid.n_steps == 1
+            yield from [two] * one.width
 
     @property
     def references(self) -> tuple[tuple[str, str], ...]:

@@ -17,6 +17,7 @@ from codedfl.typing import Floats
 
 _CLOSE = 1e-5
 _WITHIN = 0.98  # of the bound, where a step that would go beyond ends
+_PERFECT = 1e-4  # of a row's likelihood, within which of the best there could be nothing is left to chance
 _DEPENDENT = 1e-11  # of the largest eigenvalue of the scaled X'WX
 
 
@@ -129,9 +130,11 @@ def maximise(
         if at_bound > 2:
             raise InvalidInput(problem.beyond(beta + ahead))
         best, step, beta = value, following - beta, following
+    if best > -math.inf and sums.best - sums.likelihood < _PERFECT * sums.weight:
+        raise InvalidInput(problem.beyond(beta))
     raise InvalidInput(
-        f"points must be more than {most} for the model {model.name!r} to be fitted, got no convergence: give it a"
-        " ridge penalty (regularisation), or the study more points"
+        f"points must be more than {most} for the model {model.name!r} to be fitted, got no convergence: give"
+        f" {'it a ridge penalty (regularisation), or ' * hasattr(model, 'regularisation')}the study more points"
     )
 
 

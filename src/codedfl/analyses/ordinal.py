@@ -130,7 +130,7 @@ class OrdinalProblem:
 
     def __init__(self, totals: Totals, model: ProportionalOddsModel) -> None:
         self.model, self._totals = model, totals
-        self._final = next(one for one in totals.final.models if one.name == model.name)
+        self._final = totals.final_of(model)
         self.count, (_, spread) = len(totals.counts.classes) - 1, totals.present(model.columns)
         places = np.append(np.arange(self.count), spread.place[1:] - 1 + self.count)
         self.spread = Spread(places, spread.width - 1 + self.count)

@@ -103,9 +103,8 @@ def robust(totals: Totals, model: RobustModel) -> Generator[Ask, Any, Finding]:
     if model.errors in ("HC2", "HC3"):
         point = np.append(point, spread(inverse)[np.triu_indices(spread.width)])
     numbers: list[int] = yield totals.ask("robust", model, point)
-    final = next(one for one in totals.final.models if one.name == model.name)
-    bits = Robust(totals.final, point, final).bits
-    count, *upper = (one / 2**bits for one in numbers)
+    final = totals.final_of(model)
+    count, *upper = Robust(totals.final, point, final).reals(numbers)
     middle = spread.only(triangle(upper, spread.width))
     rows, width = linear.rows, len(inverse)
     if model.cluster and count < 2 * width:

@@ -15,6 +15,7 @@ from codedfl.analyses.inference import Inference
 from codedfl.analyses.kept import NOTHING_KEPT, KeptSum
 from codedfl.analyses.kernel import conduct_kernel
 from codedfl.analyses.linear import by_level_of
+from codedfl.analyses.nested import nested
 from codedfl.analyses.scoring import NumberScore, Score, ask_score
 from codedfl.contract.census import Decision
 from codedfl.contract.merging import Merged
@@ -149,6 +150,7 @@ class StudyFindings:
             "inference": None if self.inference is None else self.inference.to_dict(),
             "no_inference": self.no_inference,
             "models": [one.to_dict() for one in self.models],
+            "nested": [one.to_dict() for one in nested(self.models)],
             "merged": [list(one) for one in self.merged],
         }
 

@@ -42,7 +42,7 @@ def fit_table(totals: Totals, model: TableModel) -> Generator[Ask, Any, Finding]
         )
     check_columns(totals, model)
     numbers: list[int] = yield totals.ask("contingency", model)
-    final = next(one for one in totals.final.models if one.name == model.name)
+    final = totals.final_of(model)
     rows, sums = np.array(numbers[:-2], dtype=np.float64).reshape(2, -1)
     there = np.flatnonzero(rows)
     X = scaled_design(totals.final, final, cell_codes(totals.final, final, there))

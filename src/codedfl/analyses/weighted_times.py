@@ -160,11 +160,9 @@ def iptw_cox(totals: Totals, model: IptwCoxModel) -> Generator[Ask, Any, Finding
     times, told = yield from times_of(totals, model)
     problem = Chance(totals, model)
     found = yield from maximise(totals, problem, np.zeros(problem.spread.width), close=1e-7)
-    point = found.beta
-    final = next(one for one in totals.final.models if one.name == model.name)
+    point, final = found.beta, totals.final_of(model)
     integers: list[int] = yield totals.ask(WeightedTimes.name, model, point)
-    bits = WeightedTimes(totals.final, point, final).bits
-    leaving, dying = np.array([one / 2**bits for one in integers]).reshape(2, 2, -1)
+    leaving, dying = WeightedTimes(totals.final, point, final).reals(integers).reshape(2, 2, -1)
     at_risk = np.cumsum(leaving[:, ::-1], axis=1)[:, ::-1][:, :-1]
     arms = ArmTimes(at_risk, dying[:, :-1], told[1, 0, :-1])
     beta = _log_ratio(model, arms)
@@ -174,8 +172,7 @@ def iptw_cox(totals: Totals, model: IptwCoxModel) -> Generator[Ask, Any, Finding
         raise InvalidInput(f"hazards of the model {model.name!r} must be smaller for its errors: take earlier times")
     point = np.append(point, np.vstack((of_risk, of_event)))
     integers = yield totals.ask(WeightedScores.name, model, point)
-    bits, width = WeightedScores(totals.final, point, final).bits, len(found.beta)
-    values = np.array([one / 2**bits for one in integers])
+    values, width = WeightedScores(totals.final, point, final).reals(integers), len(found.beta)
     slopes = np.zeros((width + 1, width + 1))
     slopes[:width, :width], slopes[width, :width] = found.sums.information, values[:width]
     slopes[width, width] = information

@@ -185,9 +185,8 @@ class _Sums:
 def _sums(totals: Totals, model: IptwModel, beta: Floats, means: Floats) -> Generator[Ask, Any, _Sums]:
     point = np.append(beta, means)
     integers: list[int] = yield totals.ask(Weighted.name, model, point)
-    final = next(one for one in totals.final.models if one.name == model.name)
-    bits, d = Weighted(totals.final, point, final).bits, len(beta)
-    numbers = np.array([one / 2**bits for one in integers])
+    final = totals.final_of(model)
+    numbers, d = Weighted(totals.final, point, final).reals(integers), len(beta)
     arms = []
     for part in numbers[: 2 * (2 * d + 2)].reshape(2, -1):
         arms.append(_Arm(part[:d], float(part[d]), float(part[d + 1]), part[d + 2 :]))

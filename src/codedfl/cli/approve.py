@@ -20,7 +20,7 @@ from codedfl.on_demand import loading
 from codedfl.private_files import default_state_dir
 
 if TYPE_CHECKING:
-    from codedfl.contract.judgement import Finding
+    from codedfl.contract.judgement import DisclosureFinding
     from codedfl.contract.roster_change import RosterChange
 
 
@@ -134,11 +134,11 @@ def _changes(paths: Sequence[Path]) -> tuple[RosterChange, ...]:
     return tuple(map(load_change, paths))
 
 
-def _nobody(_finding: Finding) -> str:
+def _nobody(_finding: DisclosureFinding) -> str:
     return ""
 
 
-def _why(finding: Finding) -> str:
+def _why(finding: DisclosureFinding) -> str:
     """At a terminal a finding is asked about, and the reason goes on record."""
     from codedfl.contract.words import printable
 

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from codedfl.analyses.analysis import Finding
 from codedfl.analyses.inference import Inference
+from codedfl.analyses.nested import nested
 from codedfl.analyses.scoring import ClassScore, NumberScore
 from codedfl.analyses.study_analysis import CLIPPED, StudyFindings, regularisation_of
 from codedfl.cli.screen import Screen, score_name, table
@@ -44,6 +45,11 @@ def show_findings(screen: Screen, study: Study, findings: StudyFindings, *more: 
         screen.sentence(f"{CLIPPED}: {findings.clipped.words(study.smallest_cell)}")
     for model in findings.models:
         show_model(screen, model)
+    for place, one in enumerate(nested(findings.models)):
+        if not place:
+            screen.say()
+        for line in narrow([one.line()]):
+            screen.say(line)
     for line in cautions(study):
         screen.remark(f"warning: {line}")
 

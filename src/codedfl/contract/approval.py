@@ -15,9 +15,9 @@ import numpy as np
 
 from codedfl.contract.combinations import cell_columns
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.judgement import Finding, judged
+from codedfl.contract.judgement import DisclosureFinding, judged
 from codedfl.contract.ledger import Approval, Ledger
-from codedfl.contract.models.glm import GlmModel
+from codedfl.contract.models import StudyModel
 from codedfl.contract.policy import Policy, policy_objection, shown_directions, spending_objection, study_rho
 from codedfl.contract.roster import Roster, groups_of
 from codedfl.contract.seen import SeenRows, recognised, seen_rows
@@ -39,7 +39,7 @@ class Deciding:
     accept: for a kind of finding why it is accepted. ask: asked about any other finding; returns why, or "".
     changes: of disclosure groups; one that all owners of the touched groups have signed is accepted.
 
-    >>> Deciding("Ada", "today").reason(Finding("rows", "3 rows")) is None
+    >>> Deciding("Ada", "today").reason(DisclosureFinding("rows", "3 rows")) is None
     True
     """
 
@@ -47,10 +47,10 @@ class Deciding:
     when: str
     policy: Policy = Policy()  # noqa: RUF009 - frozen
     accept: Mapping[str, str] = field(default_factory=dict)
-    ask: Callable[[Finding], str] = field(default=lambda _finding: "")
+    ask: Callable[[DisclosureFinding], str] = field(default=lambda _finding: "")
     changes: Sequence[RosterChange] = ()
 
-    def reason(self, finding: Finding) -> str | None:
+    def reason(self, finding: DisclosureFinding) -> str | None:
         """Why a finding is accepted; None where it is not."""
         said = self.policy.on(finding.kind)
         if said == "allow":
@@ -173,7 +173,9 @@ def _signed(new: Approval, ledger: Ledger) -> Iterator[tuple[str, str, str, str]
             yield "groups", words, "all owners of the groups that changed", "signed by all (roster change)"
 
 
-def _accepted(found: tuple[Finding, ...], deciding: Deciding, dry_run: bool) -> Iterator[tuple[str, str, str, str]]:
+def _accepted(
+    found: tuple[DisclosureFinding, ...], deciding: Deciding, dry_run: bool
+) -> Iterator[tuple[str, str, str, str]]:
     for one in found:
         why = deciding.reason(one)
         if why is None and not (dry_run and deciding.policy.on(one.kind) == "ask"):
@@ -188,18 +190,18 @@ def _accepted(found: tuple[Finding, ...], deciding: Deciding, dry_run: bool) -> 
 
 def _findings(
     study: Study, roster: Roster, new: Approval, rows: SeenRows, ledger: Ledger, policy: Policy
-) -> Iterator[Finding]:
+) -> Iterator[DisclosureFinding]:
     if study.noise is not None:  # hides single rows by itself; what it costs is counted
         return
     yield from ledger.group_findings(new)
     yield from judged(rows, ledger.earlier(), study.smallest_cell)
     if (points := ledger.points_with(new)) > policy.most_points:
-        yield Finding(
+        yield DisclosureFinding(
             "points", f"servers may choose {points} points over some of these rows, more than {policy.most_points}"
         )
     d, shown = study.feature_count, shown_directions(study, roster)
     if "products" in study.statistics and 2 * shown > study.least_pod_rows:
-        yield Finding(
+        yield DisclosureFinding(
             "features",
             f"the server may learn {shown} of {d} directions of the features' products, and the study asks for"
             f" {study.least_pod_rows} rows (least_rows): fewer than {2 * shown} rows can be told apart by them",
@@ -207,16 +209,16 @@ def _findings(
     for model in study.models:
         few = _few_combinations(study, model, rows)
         if few:
-            yield Finding(
+            yield DisclosureFinding(
                 "combinations",
                 f"{few} combinations of the columns of the model {model.name!r} have fewer than {study.smallest_cell}"
                 " rows of this table: the server may learn how many all devices have of each; a release withholds them",
             )
 
 
-def _few_combinations(study: Study, model: object, rows: SeenRows) -> int:
+def _few_combinations(study: Study, model: StudyModel, rows: SeenRows) -> int:
     """Of columns with names or few values, which iterations tell apart."""
-    if not isinstance(model, GlmModel):
+    if not model.iterates:
         return 0
     values = rows.values[:, cell_columns(study, model)]
     if not values.size:

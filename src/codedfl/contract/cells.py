@@ -236,9 +236,11 @@ class StudyCells:
         return (events * n_groups(self.study, model) + groups) * width + ends
 
     def _of_clusters(self, model: StudyModel, rows: Snapshot) -> Integers:
-        """Rows of clusters that have several: errors by clusters and by rows differ by these."""
+        """Rows of clusters that have several: errors by clusters and by rows differ by these, or by several targets."""
         codes = rows.codes[:, self.study.table_columns.names.index(getattr(model, "cluster", ""))]
         _, places, sizes = np.unique(codes, return_inverse=True, return_counts=True)
+        if model.discordant:
+            sizes = np.bincount(np.unique(np.stack((places, rows.target)), axis=1)[0], minlength=len(sizes))
         return np.where(sizes[places] > 1, 0, NOWHERE)
 
 

@@ -15,7 +15,9 @@ upload in the place of bits; and z + 1 owners must have anybody, or it would be 
 
 Where there are no more groups than z, every group could have such an owner. There bits are taken for bits, and z owners
 may invent k people each; one that uploads other numbers could make a cell pass, and THREAT_MODEL says so. More groups
-mend it. In any case an owner that has people in a cell that is said to have none refuses.
+mend it. Where a role has fewer than z + 1 holders (three hospitals at z = 1), nobody can sign what a server says of
+others, and nothing is believed: a cell passes only where nobody has a few. A key-only participant mends that. In any
+case an owner that has people in a cell that is said to have none refuses.
 """
 
 from __future__ import annotations
@@ -122,12 +124,13 @@ def parts_of(groups: Sequence[int], colluders: int) -> tuple[tuple[int, ...], ..
 class Round:
     """One round of a census: what every part says of the cells of the study with the mergings so far.
 
-    colluders: z.
+    colluders: z. certified: whether z + 1 devices have signed it; else its numbers are the server's word.
     """
 
     study: Study
     parts: Sequence[GroupCount]
     colluders: int
+    certified: bool = True
 
     @property
     def believed(self) -> bool:
@@ -138,6 +141,9 @@ class Round:
         """A lower bound of the honest people of each cell, whatever z owners invent."""
         k = self.study.smallest_cell
         counts = np.stack([one.people(k) for one in self.parts])
+        # Invariant: where nobody can sign, nobody relies on what a server says of others.
+        if not self.certified:
+            return np.zeros(counts.shape[1], dtype=np.int64)
         if self.believed:
             return np.asarray(np.sort(counts, axis=0)[: len(counts) - self.colluders].sum(axis=0))
         return np.asarray(counts.sum(axis=0) - self.colluders * k)
@@ -206,6 +212,7 @@ class Census:
     """The rounds of a census so far.
 
     sizes: how many owners each part has (``parts_of``). counts: for each round the numbers of each part.
+    certified: whether they are signed (``Round``).
 
     >>> from codedfl.contract.study_columns import NumberTarget
     >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c", "d")))
@@ -216,7 +223,14 @@ class Census:
     (((2, 3), (), ()), False)
     """
 
-    def __init__(self, study: Study, sizes: Sequence[int], counts: Sequence[Sequence[Sequence[int]]]) -> None:
+    def __init__(
+        self,
+        study: Study,
+        sizes: Sequence[int],
+        counts: Sequence[Sequence[Sequence[int]]],
+        *,
+        certified: bool = True,
+    ) -> None:
         if not 1 <= len(counts) <= MOST_ROUNDS:
             raise InvalidInput(f"a census must have 1 to {MOST_ROUNDS} rounds, got {len(counts)}")
         self.study = study
@@ -229,7 +243,7 @@ class Census:
             merged = merged_study(study, self.merged)
             cells = StudyCells(merged).count
             parts = [GroupCount.of(numbers, cells, size) for numbers, size in zip(one, sizes, strict=True)]
-            self.last = Round(merged, parts, study.colluders)
+            self.last = Round(merged, parts, study.colluders, certified)
             following = _merging(study, self.merged, self.last)
             self._nothing_left = not places_left(study, following)
             self.is_over = self._nothing_left or following == self.merged
@@ -405,9 +419,13 @@ def _refused(study: Study, last: Round) -> dict[str, str]:
                 " logistic or Poisson model"
             )
         if family.kind == "cluster":
+            model = next(one for one in study.models if one.name == family.of)
             found[family.of] = (
-                f"clusters of several rows must have at least {k} rows in the model {family.of!r}, got fewer: errors by"
-                " clusters and by rows would differ by them; take errors = 'HC1'"
+                f"sets with several classes must have at least {k} people in the model {family.of!r}, got fewer: its"
+                " sums are of them alone; take wider sets, or ask more devices to join"
+                if model.discordant
+                else f"clusters of several rows must have at least {k} rows in the model {family.of!r}, got fewer:"
+                " errors by clusters and by rows would differ by them; take a model with errors = 'HC1'"
             )
     return found
 

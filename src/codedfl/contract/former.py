@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.contract.judgement import Finding
+from codedfl.contract.judgement import DisclosureFinding
 from codedfl.contract.snapshot import Tags, as_saved, tags_of, taken
 from codedfl.contract.study import Study
 from codedfl.data.columns import as_texts
@@ -56,7 +56,7 @@ truncated)
 
 def former_findings(
     study: Study, table: RawTable, key: bytes, earlier: Mapping[str, FormerRows], k: int
-) -> Iterable[Finding]:
+) -> Iterable[DisclosureFinding]:
     """Rows that were recoded, came, left or were changed since a study of 0.3, by its name, where they are few."""
     for name, past in earlier.items():
         columns, ids = _as_before(study, table, key, past)
@@ -77,7 +77,7 @@ def former_findings(
             ),
         ):
             if 0 < few < k:
-                yield Finding(
+                yield DisclosureFinding(
                     "former",
                     f"{few} row(s) {what} than in {name}, a study of 0.3 that recoded what was rare: differences of"
                     f" sums are about these (fewer than {k})",

@@ -37,12 +37,12 @@ _MOST_LEVELS = 256  # of a study's categories that are compared one by one
 
 
 @dataclass(frozen=True)
-class Finding:
+class DisclosureFinding:
     """One set of few rows, and by what it could be told.
 
     kind: one of ``KINDS``. words: what the operator reads, in one line.
 
-    >>> Finding("rows", "3 rows are in 'table 1' and not in this study").kind
+    >>> DisclosureFinding("rows", "3 rows are in 'table 1' and not in this study").kind
     'rows'
     """
 
@@ -58,7 +58,7 @@ class Past:
     rows: SeenRows
 
 
-def judged(new: SeenRows, earlier: Sequence[Past], k: int) -> tuple[Finding, ...]:
+def judged(new: SeenRows, earlier: Sequence[Past], k: int) -> tuple[DisclosureFinding, ...]:
     """What few rows the sums of all these studies together could tell of.
 
     new: with the numbers of ``recognised``. k: how many rows are enough.
@@ -77,7 +77,7 @@ def judged(new: SeenRows, earlier: Sequence[Past], k: int) -> tuple[Finding, ...
 # -- rows in one study and not in another
 
 
-def _of_rows(new: SeenRows, family: Sequence[Past], k: int) -> Iterator[Finding]:
+def _of_rows(new: SeenRows, family: Sequence[Past], k: int) -> Iterator[DisclosureFinding]:
     studies = [*((one.name, one.rows) for one in family), ("this study", new)]
     sums, names, held_out = _memberships(studies)
     if len(family) == 0:
@@ -92,14 +92,14 @@ def _of_rows(new: SeenRows, family: Sequence[Past], k: int) -> Iterator[Finding]
         alone = (classes[:, of_training].sum(axis=0) == 1).any()
         if not alone and not _in_span(classes[place], many):
             in_these = ", ".join(name for name, there in zip(names, classes[place], strict=True) if there)
-            yield Finding(
+            yield DisclosureFinding(
                 "rows",
                 f"{counts[place]} row(s) of this table are in the sums of {in_these} and of no other: sums could be"
                 f" subtracted until they alone are left (fewer than {k})",
             )
 
 
-def _of_levels(new: SeenRows, family: Sequence[Past], k: int) -> Iterator[Finding]:
+def _of_levels(new: SeenRows, family: Sequence[Past], k: int) -> Iterator[DisclosureFinding]:
     """Levels that few of those have who came or left since: the difference of two sums has them."""
     for past in family:
         train = new.rows[~new.held_out]
@@ -115,7 +115,7 @@ def _of_levels(new: SeenRows, family: Sequence[Past], k: int) -> Iterator[Findin
                     continue
                 _, counts = np.unique(rows.values[chosen, column], return_counts=True)
                 if (few := int(counts.min())) < k:
-                    yield Finding(
+                    yield DisclosureFinding(
                         "rows",
                         f"{few} row(s) of those that {what} {past.name} have a level of {new.columns[place]!r} of their"
                         f" own: the difference of the sums is about these (fewer than {k})",
@@ -150,7 +150,7 @@ def _in_span(pattern: Integers, many: NDArray[np.int64]) -> bool:
 # -- columns that differ in few rows
 
 
-def _of_columns(new: SeenRows, family: Sequence[Past], k: int) -> Iterator[Finding]:
+def _of_columns(new: SeenRows, family: Sequence[Past], k: int) -> Iterator[DisclosureFinding]:
     """Columns of this study beside each other, and beside those of earlier ones on the rows that are the same."""
     for first, second in _pairs_within(new):
         if few := _differ(_Pair.of(new, first, new, second, None), k):
@@ -271,8 +271,8 @@ def _levels_differ(pair: _Pair, k: int) -> int:
     return int(few.min(initial=k)) % k
 
 
-def _differing(few: int, first: str, second: str, k: int) -> Finding:
-    return Finding(
+def _differing(few: int, first: str, second: str, k: int) -> DisclosureFinding:
+    return DisclosureFinding(
         "columns",
         f"{first} and {second} are the same but in {few} row(s) of this table: the difference of their sums is about"
         f" these (fewer than {k})",
@@ -282,7 +282,7 @@ def _differing(few: int, first: str, second: str, k: int) -> Finding:
 # -- rows between the knots of two studies
 
 
-def _of_marks(new: SeenRows, family: Sequence[Past]) -> Iterator[Finding]:
+def _of_marks(new: SeenRows, family: Sequence[Past]) -> Iterator[DisclosureFinding]:
     """Where two studies divide the values of one column at different numbers."""
     for past in family:
         if not np.isin(new.rows, past.rows.rows).any():  # of other people nothing can be subtracted
@@ -290,7 +290,7 @@ def _of_marks(new: SeenRows, family: Sequence[Past]) -> Iterator[Finding]:
         for place, other in same_columns(new, past.rows):
             mine, theirs = new.marks[place], past.rows.marks[other]
             if mine and theirs and mine != theirs:
-                yield Finding(
+                yield DisclosureFinding(
                     "marks",
                     f"{new.columns[place]!r} is divided at other numbers than by {past.name}: differences of their sums"
                     f" are about the rows between {_shown(mine)} and {_shown(theirs)}",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 import numpy as np
 
-from codedfl.contract.judgement import Finding, Past
+from codedfl.contract.judgement import DisclosureFinding, Past
 from codedfl.contract.seen import SeenRows
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
@@ -173,10 +173,10 @@ class Ledger:
             if one.digest in self.former or np.isin(rows.rows, self.rows[one.digest].rows).any()
         )
 
-    def group_findings(self, new: Approval) -> list[Finding]:
+    def group_findings(self, new: Approval) -> list[DisclosureFinding]:
         """Other owners in this device's disclosure group, by their keys, than in earlier studies of the same rows."""
         return [
-            Finding(
+            DisclosureFinding(
                 "groups",
                 f"our disclosure group has other owners than in {past.name}, which has rows of ours: sums over both"
                 " could be subtracted until single hospitals are left; all owners of the groups that change have to"

@@ -6,7 +6,7 @@ All parties have the same study: its ``digest`` is what they agree to. Rows beco
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -368,7 +368,10 @@ class Study:
             "score": self.held_out > 0 and self.features != NO_FEATURES,
         }
         own = (name for name, needed in taken.items() if needed)
-        return tuple(dict.fromkeys((*own, *(name for model in self.models for name in model.statistics))))
+        return tuple(dict.fromkeys((*own, *(name for model in self.models for name in self._asked_for(model)))))
+
+    def _asked_for(self, model: StudyModel) -> Iterator[str]:
+        return (name for name in model.statistics if self.held_out or name not in model.of_held_out)
 
     @property
     def most_points(self) -> int:
@@ -380,7 +383,7 @@ class Study:
     @property
     def at_points(self) -> frozenset[str]:
         """The statistics whose arguments are counted by ``most_points``, all together."""
-        return frozenset({"score"}.union(*(set(model.at_points) & set(model.statistics) for model in self.models)))
+        return frozenset({"score"}.union(*(set(model.at_points) & {*self._asked_for(model)} for model in self.models)))
 
     def most_asks(self, statistic: str) -> int:
         """How many different arguments a statistic has that is not asked for at points: one per model that needs it."""

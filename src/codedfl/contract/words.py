@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from codedfl.contract.design_columns import check_design, copied_columns, largest_leverage
-from codedfl.contract.judgement import Finding
+from codedfl.contract.judgement import DisclosureFinding
 from codedfl.contract.ledger import Ledger
 from codedfl.contract.models import StudyModel, SubModel, TableOne
 from codedfl.contract.policy import Policy, shown_directions
@@ -58,7 +58,7 @@ def explain(
     own: Snapshot | None = None,
     ledger: Ledger | None = None,
     words: Words | None = None,
-    findings: Sequence[Finding] = (),
+    findings: Sequence[DisclosureFinding] = (),
     policy: Policy | None = None,
 ) -> tuple[Section, ...]:
     """The study, question by question: two pages for a usual one.
@@ -111,7 +111,7 @@ def _about(study: Study) -> tuple[str, ...]:
     return (f"version {study.edition}; the result is {result}", *models, f"digest {study.digest().hex()}")
 
 
-def _found(findings: Sequence[Finding], policy: Policy) -> tuple[str, ...]:
+def _found(findings: Sequence[DisclosureFinding], policy: Policy) -> tuple[str, ...]:
     """What could be computed of few rows, and what becomes of it."""
     lines = []
     for kind in dict.fromkeys(one.kind for one in findings):

@@ -140,7 +140,7 @@ class StudySums:
             if [one.ask for one in of_round] != [one.encode() for one in asks]:
                 raise InvalidInput("a round of a census must ask for what the rounds before it decide, got another")
             counts.append([self._numbers(one, ask) for one, ask in zip(of_round, asks, strict=True)])
-            census = Census(self.study, sizes, counts)
+            census = Census(self.study, sizes, counts, certified=self.terms.can_certify)
             before = digest(encode_rounds([[one.encode() for one in it] for it in rounds[: number + 1]]))
         assert census is not None
         return census

@@ -22,6 +22,8 @@ _WIDTH = 6.4  # inches
 _ROW = 0.27
 _FURTHEST = math.log(100.0)  # a ratio beyond is an arrow
 _RISK_SHARE = 0.24  # of a row of numbers at risk, in inches
+_FEWEST_TICKS = 3  # of an axis of ratios
+_RISK_ROOM = 0.08  # of the axis, for one of these numbers
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,8 @@ def _of_model(model: Unchecked, classes: Sequence[object]) -> Iterator[DrawnFigu
         groups = [Steps.of(one["group"], one["curve"]) for one in model["curves"]]
         p = p_text(model["log_rank"]["p"])
         said = f"log-rank p{p if p.startswith('<') else f' = {p}'}"
-        caption = f"{named(name, 'survival')}: Kaplan-Meier estimates with 95 % bands and numbers at risk; {said}."
+        what = "Kaplan-Meier estimates at the ends of the study's intervals, with 95 % bands and numbers at risk"
+        caption = f"{named(name, 'survival')}: {what}; {said}."
         yield DrawnFigure(f"survival {name}", caption, survival(groups, said))
     if model.get("baseline"):
         yield DrawnFigure(f"baseline {name}", *_baseline(model))
@@ -151,13 +154,15 @@ def _interval(axes: Axes, place: float, one: Effect, view: tuple[float, float], 
 def ratio_ticks(low: float, high: float) -> list[float]:
     """Round ratios within a logarithmic axis, 1 among them.
 
-    >>> ratio_ticks(0.4, 6.0), ratio_ticks(0.93, 1.31)
-    ([0.5, 1.0, 2.0, 5.0], [1.0, 1.1, 1.2, 1.3])
+    >>> ratio_ticks(0.4, 6.0), ratio_ticks(0.6, 3.6), ratio_ticks(0.93, 1.31)
+    ([0.5, 1.0, 2.0, 5.0], [0.7, 1.0, 1.5, 2.0, 3.0], [1.0, 1.1, 1.2, 1.3])
     """
     if high / low > 4:
         powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-        steps = (1, 2, 5) if high / low < 1000 else (1,)
-        found = [float(f"{step * 10.0**power:.3g}") for power in powers for step in steps]
+        for steps in ((1,), (1, 2, 5), (1, 1.5, 2, 3, 5, 7)):
+            found = [float(f"{step * 10.0**power:.3g}") for power in powers for step in steps]
+            if sum(low <= one <= high for one in found) >= _FEWEST_TICKS:
+                break
     else:
         found = [float(f"{one:.6g}") for one in MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high)]
     return sorted({1.0, *(one for one in found if low <= one <= high)})
@@ -184,7 +189,7 @@ class Steps(NamedTuple):
 
 
 def survival(groups: Sequence[Steps], said: str = "", y_name: str = "Share without the event") -> Pictures:
-    """Curves with bands, and below them how many of each group are at risk at the ticks."""
+    """Curves with bands, and below them how many of each group are at risk when an interval of the grid begins."""
     counted = [one for one in groups if one.at_risk]
     tall = 3.0 + (0.35 + _RISK_SHARE * len(counted) if counted else 0.0)
 
@@ -215,22 +220,35 @@ def survival(groups: Sequence[Steps], said: str = "", y_name: str = "Share witho
         axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 1.5, 2, 3, 5, 6, 10]))
         axes.set_xlabel("Time")
         if counted:
-            ticks = [one for one in axes.get_xticks() if 0 <= one <= last]
             axes.tick_params(labelbottom=True)
-            _at_risk(table, counted, ticks)
+            _at_risk(table, counted, last)
 
     return canvas.printed(draw, (_WIDTH, tall))
 
 
-def _at_risk(axes: Axes, groups: Sequence[Steps], ticks: Sequence[float]) -> None:
-    """A row for each group; how many times end at a tick or later, as the public grid tells it."""
+def beginnings(times: Sequence[float]) -> list[int]:
+    """Which intervals have room for the number at risk as they begin: where it is known, and not in between.
+
+    >>> beginnings([30.0, 33.0, 60.0, 100.0])
+    [0, 1, 3]
+    """
+    found, begins = list[int](), [0.0, *times[:-1]]
+    for place, begin in enumerate(begins):
+        if not found or begin - begins[found[-1]] >= _RISK_ROOM * times[-1]:
+            found.append(place)
+    return found
+
+
+def _at_risk(axes: Axes, groups: Sequence[Steps], last: float) -> None:
+    """A row for each group."""
     axes.set_title("Number at risk", fontsize="medium", fontweight="normal", loc="left")
     axes.set_ylim(-0.5, len(groups) - 0.5)
+    shown = beginnings([*max((one.times for one in groups), key=len)[:-1], last])
     for place, one in enumerate(reversed(groups)):
-        for tick in ticks:
-            at = int(np.searchsorted(np.array(one.times), tick - 1e-9))
+        for at in shown:
             if at < len(one.times):
-                axes.text(tick, place, str(one.at_risk[at]), ha="center", va="center", clip_on=False)
+                begin = one.times[at - 1] if at else 0.0
+                axes.text(begin, place, str(one.at_risk[at]), ha="center", va="center", clip_on=False)
     axes.set_yticks(range(len(groups)), [one.name for one in reversed(groups)])
     axes.tick_params(axis="both", length=0, labelbottom=False, pad=16)
     axes.grid(visible=False)

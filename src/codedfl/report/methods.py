@@ -58,9 +58,12 @@ def _data(result: Unchecked) -> Iterator[str]:
         yield "No value lay beyond the ranges of the plan."
     if result["smallest_cell"] > 1:
         yield (
-            f"Levels that fewer than {result['smallest_cell']} people had over all sites were joined with others, the"
-            " same at every site."
+            f"Levels of which it could not be shown that {result['smallest_cell']} people over all sites had them were"
+            " joined with others, the same at every site."
         )
+    if result.get("filled"):
+        filled = ", ".join(f"{name} {value}" for name, value in result["filled"].items())
+        yield f"Missing values were not left out but set to a value of the plan, numbers with an indicator: {filled}."
     if result["held_out"]:
         yield f"{100 * result['held_out']:g} % of rows, chosen at random, were held out to score predictions."
 

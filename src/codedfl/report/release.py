@@ -23,7 +23,7 @@ from codedfl.typing import Unchecked
 from codedfl.version import __version__
 
 LEAST_FREEDOM = 10  # degrees of freedom that are left, or a model nearly has the rows' own numbers
-DIGITS = 4  # of a number without an error of its own
+DIGITS = 6  # of a number without an error of its own
 _OF_AN_ERROR = 2  # digits
 _SHARE = 0.5  # of a sum, that one person may have
 _COUNTS = frozenset({"rows", "n", "missing", "at_risk", "events", "left_out"})
@@ -98,7 +98,7 @@ def released(result: Unchecked, few: FewPairs) -> tuple[Unchecked, tuple[Withhel
 
     >>> made, withheld = released({"smallest_cell": 5, "models": [], "rows": 3, "mean": 1.23456}, FewPairs(0))
     >>> made["rows"], made["mean"], [one.what for one in withheld]
-    ('few', 1.235, ['rows'])
+    ('few', 1.23456, ['rows'])
     """
     k = int(result["smallest_cell"])
     models, withheld = [], list[Withheld]()
@@ -175,9 +175,14 @@ def _coefficient(row: Unchecked) -> Unchecked:
     if not isinstance(error, float) or not error or not math.isfinite(error):
         return {key: _digits(one, DIGITS) if isinstance(one, float) else one for key, one in row.items()}
     places = _OF_AN_ERROR - 1 - math.floor(math.log10(error))
-    of_error = {key: round(row[key], places) for key in ("coefficient", "standard_error", "low", "high") if key in row}
-    others = {key: _digits(one, 3) if isinstance(one, float) else one for key, one in row.items()}
-    return {**others, **of_error}
+    found = {key: _digits(one, 3) if isinstance(one, float) else one for key, one in row.items()}
+    found |= {key: round(row[key], places) for key in ("coefficient", "standard_error", "low", "high") if key in row}
+    if isinstance(ratio := row.get("ratio"), float) and ratio > 0:
+        # A ratio and its ends to the digits of its own error: rounded once, from the exact number.
+        of_ratio = _OF_AN_ERROR - 1 - math.floor(math.log10(error * ratio))
+        ends = ("ratio", "ratio_low", "ratio_high")
+        found |= {key: round(row[key], of_ratio) for key in ends if isinstance(row.get(key), float)}
+    return found
 
 
 def _described(row: Unchecked, withheld: list[Withheld], of: str) -> Unchecked:

@@ -19,7 +19,8 @@ _NOT_REACHED = "not reached"
 def all_tables(result: Unchecked) -> list[Table]:
     """Every table of a result, in its order; the last says how many rows were left out at each step."""
     found = [one for model in models_of(result) for one in _of_model(model, result)]
-    found = [*sorted(found, key=lambda one: one.name != TABLE_ONE), flow(result)]
+    between = [nested_table(result["nested"])] if result.get("nested") else []
+    found = [*sorted(found, key=lambda one: one.name != TABLE_ONE), *between, flow(result)]
     return [replace(one, name=name) for name, one in zip(slugs(found), found, strict=True)]
 
 
@@ -40,6 +41,23 @@ def _of_model(model: Unchecked, result: Unchecked) -> Iterator[Table]:
         yield _plain(model)
     if (model.get("score") or {}).get("confusion"):
         yield _confusion(name, model["score"], result["classes"])
+
+
+def nested_table(found: Sequence[Unchecked]) -> Table:
+    """What a larger model says beside a smaller one."""
+    rows = tuple(
+        TableRow(
+            (
+                f"{one['larger']} beside {one['smaller']}",
+                f"{'F' if one['freedom'] else 'chi²'} {one['statistic']:.2f}",
+                f"{one['among']}{', {}'.format(one['freedom']) if one['freedom'] else ''}",
+                p_text(one["p"]),
+            )
+        )
+        for one in found
+    )
+    note = "F of linear models, else twice the difference of the log-likelihoods."
+    return Table("nested models", "Nested models", ("", "Test", "df", "p"), rows, (note,))
 
 
 def _checked(name: str, statistic: float, freedom: float, p: float) -> TableRow:
@@ -92,6 +110,8 @@ def count_text(value: object) -> str:
 def table_one(model: Unchecked) -> Table:
     """Counts with per cent, means with SD, medians with quartiles."""
     whole, rows = model["rows"], []
+    if model.get("arms"):
+        return _by_arm(model)
     for one in model["columns"]:
         if one["kind"] == "number":
             quartiles = [one["quantiles"][share] for share in ("0.5", "0.25", "0.75")]
@@ -107,6 +127,36 @@ def table_one(model: Unchecked) -> Table:
     return Table(
         TABLE_ONE, named(model["name"], "characteristics"), ("", f"All, n = {count_text(whole)}"), tuple(rows), notes
     )
+
+
+def _by_arm(model: Unchecked) -> Table:
+    """All, each arm, and the largest standardised difference of two."""
+    parts = [{"level": "All", "rows": model["rows"], "columns": model["columns"]}, *model["arms"]]
+    columns = [{one["name"]: one for one in part["columns"]} for part in parts]
+    rows = []
+    for name, first in columns[1].items():
+        apart = model["differences"].get(name)
+        far = NOTHING if apart is None else f"{apart:.2f}"
+        there = [(of[name], part["rows"]) for of, part in zip(columns, parts, strict=True)]
+        if first["kind"] == "number":
+            rows.append(TableRow((name, *[""] * len(parts), far), HEADING))
+            means = (_pair(one["mean"], one["deviation"]) for one, _ in there)
+            rows.append(TableRow(("mean (SD)", *means, ""), INNER))
+            medians = (_median([one["quantiles"][share] for share in ("0.5", "0.25", "0.75")]) for one, _ in there)
+            rows.append(TableRow(("median [IQR]", *medians, ""), INNER))
+            continue
+        rows.append(TableRow((f"{name}, n (%)", *[""] * len(parts), far), HEADING))
+        for level in first["counts"]:
+            counts = [one["counts"].get(level) for one, _ in there]
+            counts[0] = counts[0] if None in counts[1:] else sum(counts[1:])  # arms have the levels that are left
+            shares = (share_text(one, whole) for one, (_, whole) in zip(counts, there, strict=True))
+            rows.append(TableRow((level, *shares, ""), INNER))
+    notes = (
+        "Counts of small cells are given as few; means and SD are rounded.",
+        "SMD: the largest standardised difference of two arms.",
+    )
+    head = ("", *(f"{part['level']}, n = {count_text(part['rows'])}" for part in parts), "SMD")
+    return Table(TABLE_ONE, named(model["name"], "characteristics"), head, tuple(rows), notes)
 
 
 def share_text(count: object, whole: int) -> str:
@@ -199,6 +249,7 @@ def _survival(model: Unchecked) -> Table:
         ends = " to ".join(_NOT_REACHED if end is None else f"{end:g}" for end in (low, high))
         events = sum(row["events"] for row in one["curve"])
         shown = _NOT_REACHED if median is None else f"{median:g}"
+        shown = shown if median is low is high is None else f"{shown} ({ends})"
         last = one["curve"][-1]
         share = estimate_text(last["share"], last["low"], last["high"])
         rows.append(
@@ -207,7 +258,7 @@ def _survival(model: Unchecked) -> Table:
                     str(one["group"]),
                     count_text(one["curve"][0]["at_risk"]),
                     count_text(events),
-                    f"{shown} ({ends})",
+                    shown,
                     share,
                 )
             )

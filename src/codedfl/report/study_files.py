@@ -14,6 +14,7 @@ from pathlib import Path
 from codedfl.analyses.driving import TOTAL_FILE, findings_json, total_json
 from codedfl.analyses.inference import WIDTH
 from codedfl.analyses.left_out import terms_left_out
+from codedfl.analyses.nested import nested
 from codedfl.analyses.study_analysis import CLIPPED, StudyFindings
 from codedfl.analyses.table_one import TableOneFinding
 from codedfl.contract.merging import times_place
@@ -144,11 +145,24 @@ def result_json(
         "owners": {name: list(who) for name, who in owners.items()},
         "added_to": [{"digest": one.study, "owners": list(one.owners)} for one in findings.before.parts],
         "without": sorted(set(invited).difference(*owners.values())),
+        "filled": filled_values(study),
         "steps": {one.column.name: one.step for one in study.columns if one.step is not None},
         "cautions": cautions(study),
         "merged_words": merged_words(study, findings),
         "revealed": {question: said[question] for question in _SHOWN},
     }
+
+
+def filled_values(study: Study) -> dict[str, float | str]:
+    """What a missing value of each column counts as, where the study says so and the column is in a model.
+
+    >>> from codedfl.contract.study_columns import StudyColumn
+    >>> age = StudyColumn(NumberColumn("age", missing=50.0), (0.0, 110.0), 1.0)
+    >>> filled_values(Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4))
+    {'age': 50.0}
+    """
+    said = ((one.column.name, one.column.missing) for one in study.columns if one.width)
+    return {name: value for name, value in said if value is not None}
 
 
 def summary_text(study: Study, findings: StudyFindings) -> str:
@@ -166,6 +180,8 @@ def summary_text(study: Study, findings: StudyFindings) -> str:
         lines += [*findings.inference.summary().splitlines(), f"{CLIPPED}: {clipped}" if clipped else "", ""]
     for one in findings.models:
         lines += [f"model {one.name}", *one.lines(), ""]
+    if compared := nested(findings.models):
+        lines += ["nested models", *(one.line() for one in compared), ""]
     return "\n".join(narrow(lines))
 
 
@@ -235,7 +251,9 @@ def merged_words(study: Study, findings: StudyFindings) -> list[str]:
         left, _ = one.merged(gone)
         if gone and isinstance(column, CategoryColumn):
             names, other = ", ".join(column.levels[index] for index in gone), column.other or OTHER
-            lines.append(f"{column.name}: {names} counted as {other!r}, at every device: too few people have them")
+            with_it = f" with {other}" if column.other is not None and column.other not in names.split(", ") else ""
+            why = "at every device: too few people have one of these"
+            lines.append(f"{column.name}: {names} counted{with_it} as {other!r}, {why}")
             first = left.column.levels[0] if left is not None and isinstance(left.column, CategoryColumn) else ""
             if first and (first == other or first != column.levels[0]):
                 lines.append(f"{column.name}: the reference level is now {first}")

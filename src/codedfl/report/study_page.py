@@ -6,7 +6,8 @@ no script and no request.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -18,6 +19,7 @@ from codedfl.report.result_parts import models_of
 from codedfl.report.result_tables import all_tables, count_text
 from codedfl.typing import Unchecked
 
+_TOGETHER = re.compile(r"(?<=\d) (?=%)|(?<=\bp) (?=[=<&])|(?<=\bp =) (?=\d)")  # what no line may begin or end within
 _DISCLOSURE = '<details id="disclosure"><summary>Disclosure: what was revealed to whom</summary>'
 NO_FIGURES = "Figures need matplotlib: pip install 'codedfl[report]', then codedfl study report with this folder."
 
@@ -48,7 +50,8 @@ def study_page(result: Unchecked, figures: Sequence[Shown] | None = None) -> str
         _disclosure(result),
         f"<footer>{escape(said)}</footer>",
     ]
-    return _template().substitute(title=escape(result["study"]), body="\n".join(filter(None, parts)))
+    body = _TOGETHER.sub("\N{NO-BREAK SPACE}", "\n".join(filter(None, parts)))
+    return _template().substitute(title=escape(result["study"]), body=body)
 
 
 def _section(title: str, inner: str) -> str:
@@ -101,6 +104,8 @@ def _scores(result: Unchecked) -> list[str]:
         area, hidden = "", "; its tables and curves are withheld for small cells" * bool(score["withheld"])
         if score.get("auc") is not None and score.get("auc_interval"):
             area = ", area under the ROC curve {:.3f} ({:.3f} to {:.3f})".format(score["auc"], *score["auc_interval"])
+        if line := model.get("calibration_line"):
+            area += f", calibration slope {line['slope']:.2f} (standard error {line['slope_error']:.2f})"
         found.append(f"{before}accuracy {least}{100 * score['accuracy']:.1f} %{area} {rows}{hidden}.")
     return found
 
@@ -137,8 +142,17 @@ def _rows(result: Unchecked) -> str:
     """Whose rows are in which sum, and levels that were merged."""
     said = {f"left out: {one['term']}, since {one['why']}" for one in result["terms_left_out"]}
     lines = [one for one in result["merged_words"] if one not in said]
-    lines += [f"sum {name!r}: {len(who)} sites, {', '.join(who)}" for name, who in result["owners"].items()]
-    return _list(lines)
+    return _list([*lines, *_sums(result["owners"])])
+
+
+def _sums(owners: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Whose rows are in which sums; those of the same sites together."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name, who in owners.items():
+        alike.setdefault(tuple(who), []).append(name)
+    for who, names in alike.items():
+        every = "every sum" if len(alike) == 1 else f"sum{'s' * (len(names) > 1)} {', '.join(names)}"
+        yield f"in {every}: the rows of {len(who)} sites, {', '.join(who)}"
 
 
 def _disclosure(result: Unchecked) -> str:

@@ -23,7 +23,7 @@ from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.analyses.summing import StudyTotals, too_few
 from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.judgement import Finding
+from codedfl.contract.judgement import DisclosureFinding
 from codedfl.contract.ledger import Approval
 from codedfl.contract.ledger_base import LEDGER_FILE, LedgerBase
 from codedfl.contract.names import plain_name
@@ -129,7 +129,7 @@ class Rehearsed:
         self.study = replace(study, roster=self.roster.digest().hex(), server_key=server_key)
         self.snapshots = dict(snapshots or {})
         self.owners: dict[str, list[str]] = {}  # whose rows are in which sum
-        self.findings: dict[str, list[Finding]] = {}  # what its operator would be asked about, by device
+        self.findings: dict[str, list[DisclosureFinding]] = {}  # what its operator would be asked about, by device
 
     def approve(
         self, tables: Mapping[str, RawTable], policy: Policy, ledgers: Mapping[str, Path] | None = None
@@ -159,8 +159,8 @@ class Rehearsed:
                     self.snapshots[name] = device.frozen(self.study.digest())
         return refusals
 
-    def _asked(self, name: str) -> Callable[[Finding], str]:
-        def ask(finding: Finding) -> str:
+    def _asked(self, name: str) -> Callable[[DisclosureFinding], str]:
+        def ask(finding: DisclosureFinding) -> str:
             self.findings.setdefault(name, []).append(finding)
             return "a rehearsal"
 

@@ -12,7 +12,7 @@ from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import NumberTarget, Study
 from codedfl.errors import InvalidInput
 from codedfl.statistics.families import family_of, target_values
-from codedfl.statistics.newton import row_sums
+from codedfl.statistics.rounded import row_sums
 from codedfl.statistics.statistic import Statistic, register_statistic
 from codedfl.typing import Wholes
 

@@ -13,27 +13,22 @@ from codedfl.contract.models.cox import CoxModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.contract.timing import begins_of, ends_of, groups_of, n_groups
-from codedfl.errors import InvalidInput
 from codedfl.exact.portable import portable_exp
-from codedfl.exact.scales import HEADROOM
 from codedfl.statistics.newton import (
-    LEAST_BITS,
-    ROOM,
-    fraction_bits,
     linear_predictor,
     n_coefficients,
     refuse_beyond,
     scaled_design,
 )
-from codedfl.statistics.sandwich import products
-from codedfl.statistics.statistic import Statistic, register_statistic
+from codedfl.statistics.rounded import Rounded, products
+from codedfl.statistics.statistic import register_statistic
 from codedfl.typing import Floats, Integers, Wholes
 
 _NUMBERS_AT_ONCE = 1 << 21
 
 
 @register_statistic
-class Cox(Statistic):
+class Cox(Rounded):
     """Sums over the rows at risk, and over those with an event, at each time that is kept, stratum by stratum.
 
     For each stratum and time: events, their sum of columns, and exp(predictor) times 1, x and x x' over those at risk
@@ -58,7 +53,6 @@ class Cox(Statistic):
 
     name: ClassVar[str] = "cox"
     tells: ClassVar[frozenset[str] | None] = frozenset({"times", "columns", "points"})
-    of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "Sums of columns and products over those who leave between two times, enough people by the census, weighted by"
         " what coefficients predict. A server that lies chooses these, within the bound and the number of points that"
@@ -73,11 +67,7 @@ class Cox(Statistic):
         self._beta, self._times = self.point, np.array(self._cox.times)
         self._strata = n_groups(self.study, self._cox)
         refuse_beyond(self.study, self._cox, np.append(0.0, self._beta), self._cox.bound)
-        if HEADROOM * self._largest << LEAST_BITS > ROOM:
-            raise InvalidInput(
-                f"max_rows times what the model {self._cox.name!r} can predict must leave {LEAST_BITS} bits, got up to"
-                f" {self._largest}: give it a smaller bound, or the study fewer max_rows"
-            )
+        super()._begin()
 
     @classmethod
     def leaves(cls, study: Study) -> str:
@@ -107,18 +97,9 @@ class Cox(Statistic):
         return self._strata * len(self._times) * (1 + self._d + 2 * self._each) + 1
 
     @cached_property
-    def _largest(self) -> int:
-        return int(np.ceil(self.study.max_rows * np.exp(self._cox.bound)))
-
-    @property
-    def bits(self) -> int:
-        """Fraction bits of every term."""
-        return fraction_bits(self._largest)
-
-    @property
-    def limit(self) -> int:
+    def largest(self) -> int:
         """From the bound on the linear predictor."""
-        return self._largest << self.bits
+        return int(np.ceil(self.study.max_rows * np.exp(self._cox.bound)))
 
     def vector(self, rows: Snapshot) -> Wholes:
         """Rows are added up by the interval in which they end, and by that in which they begin, in whole numbers."""

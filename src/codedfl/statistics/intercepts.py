@@ -12,9 +12,9 @@ from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
 from codedfl.exact.portable import portable_exp, portable_log
-from codedfl.statistics.newton import fraction_bits, n_coefficients, row_sums, scaled_design
-from codedfl.statistics.sandwich import cluster_sums, products
-from codedfl.statistics.statistic import Statistic, register_statistic
+from codedfl.statistics.newton import n_coefficients, scaled_design
+from codedfl.statistics.rounded import Rounded, cluster_sums, products, row_sums
+from codedfl.statistics.statistic import register_statistic
 from codedfl.typing import Wholes
 
 MOST_LOG_RATIO = 10.0
@@ -22,7 +22,7 @@ _LARGEST_LOG = 64.0  # of 1 + ratio times rows
 
 
 @register_statistic
-class Intercepts(Statistic):
+class Intercepts(Rounded):
     """Sums over clusters of n rows, whose sums of a constant, the scaled columns and the target are s.
 
     The vector is: how many clusters, the logarithms of 1 + ratio n, and the upper triangle of ratio / (1 + ratio n)
@@ -45,12 +45,13 @@ class Intercepts(Statistic):
 
     name: ClassVar[str] = "intercepts"
     tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points"})
-    of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "Products of what clusters sum up to, weighted by their sizes. As many totals as there are sizes would give the"
         " sums of each size back, so points bound them well below, or each size has several clusters."
     )
     no_noise: ClassVar[str] = "no bound on one row's part is stated"
+    term: ClassVar[str] = "the logarithms of sizes in the model {name!r}"
+    remedy: ClassVar[str] = "give the study fewer max_rows"
 
     def _begin(self) -> None:
         """A ratio within reason."""
@@ -61,6 +62,7 @@ class Intercepts(Statistic):
                 f"the logarithm of the ratio of {self._mixed.name!r} must be at most {MOST_LOG_RATIO:g} in size, got"
                 f" {self.point[0]:g}"
             )
+        super()._begin()
 
     @classmethod
     def leaves(cls, study: Study) -> str:
@@ -85,14 +87,9 @@ class Intercepts(Statistic):
         return 2 + d * (d + 1) // 2
 
     @property
-    def bits(self) -> int:
-        """Fraction bits of every term."""
-        return fraction_bits(int(_LARGEST_LOG) * self.study.max_rows)
-
-    @property
-    def limit(self) -> int:
+    def largest(self) -> int:
         """A cluster's part is at most its rows."""
-        return int(_LARGEST_LOG) * self.study.max_rows << self.bits
+        return int(_LARGEST_LOG) * self.study.max_rows
 
     def vector(self, rows: Snapshot) -> Wholes:
         """Clusters are added up in whole numbers first."""

@@ -13,8 +13,8 @@ from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
 from codedfl.exact.portable import portable_exp, portable_log
 from codedfl.statistics.families import target_values
-from codedfl.statistics.newton import Newton, linear_predictor, n_coefficients, scaled_design
-from codedfl.statistics.sandwich import products
+from codedfl.statistics.newton import Newton, n_coefficients, scaled_design
+from codedfl.statistics.rounded import products
 from codedfl.statistics.statistic import register_statistic
 from codedfl.typing import Floats, Integers
 
@@ -70,7 +70,7 @@ class Negative(Newton):
         return n_coefficients(study, model) + 1
 
     @cached_property
-    def _largest(self) -> int:
+    def largest(self) -> int:
         """The mean, and the logarithms of gamma functions, bound every term."""
         top, bound = max(1.0, self._top), self._glm.bound
         most = 2.0 * (np.exp(bound) + top * (2.0 * bound + 2.0 * np.log(top) + 20.0))
@@ -80,11 +80,6 @@ class Negative(Newton):
     def _top(self) -> float:
         target = self.study.target
         return float(getattr(target, "range", (0.0, 1.0))[1])
-
-    def predictor(self, codes: Integers) -> Floats:
-        """The linear predictor of each row."""
-        found = linear_predictor(scaled_design(self.study, self._glm, codes), self.point[:-1])
-        return found + self._values(self._glm.offset, codes) if self._glm.offset else found
 
     def terms(self, codes: Integers, target: Integers) -> Floats:
         """What each row adds; sums over j below a count are tables up to the end of the range."""

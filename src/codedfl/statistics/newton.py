@@ -7,29 +7,24 @@ machines, so that moving a row from one device to another changes no bit of a to
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.contract.models import NO_MODEL, StudyModel
 from codedfl.contract.models.glm import GlmModel
-from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study, StudyColumn
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
-from codedfl.exact.scales import HEADROOM
 from codedfl.statistics.families import Family, family_of, target_values
-from codedfl.statistics.statistic import Statistic, register_statistic
-from codedfl.typing import Floats, Integers, Wholes
-
-LEAST_BITS, _MOST_BITS = 30, 36  # fraction bits of a row's terms
-_NUMBERS_AT_ONCE = 1 << 21
-ROOM = (1 << 72) - 1  # for a total, with its headroom
+from codedfl.statistics.rounded import SumOfRows, products
+from codedfl.statistics.statistic import register_statistic
+from codedfl.typing import Floats, Integers
 
 
 @register_statistic
-class Newton(Statistic):
+class Newton(SumOfRows):
     """Gradient, X'WX and log-likelihood over the training rows, at coefficients of a constant and the scaled columns.
 
     The vector is: the weights, the log-likelihood, the largest that any coefficients could reach, the gradient, and the
@@ -56,7 +51,6 @@ class Newton(Statistic):
 
     name: ClassVar[str] = "newton"
     tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points"})
-    of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "Sums weighted by what the coefficients predict for each row. Iterations of columns with few combinations tell"
         " how many rows each combination has, also few; for other columns nothing is proven. A server that lies chooses"
@@ -69,12 +63,8 @@ class Newton(Statistic):
         model = self.model
         assert isinstance(model, GlmModel)
         self._glm = model
-        refuse_beyond(self.study, model, self.point, model.bound)
-        if HEADROOM * self._largest << LEAST_BITS > ROOM:
-            raise InvalidInput(
-                f"max_rows times what the model {model.name!r} can predict must leave {LEAST_BITS} bits, got up to"
-                f" {self._largest}: give it a smaller bound, or the study fewer max_rows"
-            )
+        refuse_beyond(self.study, model, self.beta, model.bound)
+        super()._begin()
 
     @classmethod
     def leaves(cls, study: Study) -> str:
@@ -97,14 +87,9 @@ class Newton(Statistic):
         d = len(self.point)
         return 3 + d + d * (d + 1) // 2
 
-    @property
-    def limit(self) -> int:
-        """From the bound on the linear predictor."""
-        return self._largest << self.bits
-
     @cached_property
-    def _largest(self) -> int:
-        """A bound on the sum of any term."""
+    def largest(self) -> int:
+        """From the bound on the linear predictor."""
         most = self.family.most(self._glm.bound)
         return int(np.ceil(self.study.max_rows * most * max(self.most_weight, 1.0)))
 
@@ -123,34 +108,22 @@ class Newton(Statistic):
         """The largest weight of a row."""
         return self._column(self._glm.weights).grid.range[1] if self._glm.weights else 1.0
 
-    @property
-    def bits(self) -> int:
-        """Fraction bits of every term: as many as there is room for, within limits."""
-        return fraction_bits(self._largest)
-
-    def vector(self, rows: Snapshot) -> Wholes:
-        """Blocks of rows are added up in whole numbers."""
-        rows = rows.part(held_out=False)
-        sums = np.zeros(self.length, dtype=object)
-        block = max(1, _NUMBERS_AT_ONCE // self.length)
-        for first in range(0, len(rows), block):
-            terms = self.terms(rows.codes[first : first + block], rows.target[first : first + block])
-            sums += row_sums(terms, self.bits)
-        return sums
-
     def terms(self, codes: Integers, target: Integers) -> Floats:
         """n x length numbers: what each row adds, before it is rounded."""
         X, weight, y = scaled_design(self.study, self._glm, codes), self.weight(codes), self.outcome(codes, target)
         likelihood, best, residual, curvature = self.family.terms(y, self.predictor(codes))
-        first, second = np.triu_indices(X.shape[1])
-        weighted = (weight * curvature)[:, None] * X
         sums = np.stack((weight, weight * likelihood, weight * best), axis=1)
-        return np.hstack((sums, (weight * residual)[:, None] * X, weighted[:, first] * X[:, second]))
+        return np.hstack((sums, (weight * residual)[:, None] * X, products(X, weight * curvature)))
 
     def predictor(self, codes: Integers) -> Floats:
         """The linear predictor of each row."""
-        found = linear_predictor(scaled_design(self.study, self._glm, codes), self.point)
+        found = linear_predictor(scaled_design(self.study, self._glm, codes), self.beta)
         return found + self._values(self._glm.offset, codes) if self._glm.offset else found
+
+    @property
+    def beta(self) -> Floats:
+        """The coefficients, where a kind's point has more behind them."""
+        return self.point[: n_coefficients(self.study, self._glm)]
 
     def weight(self, codes: Integers) -> Floats:
         """How often each row counts."""
@@ -162,36 +135,6 @@ class Newton(Statistic):
     def _values(self, name: str, codes: Integers) -> Floats:
         place = self.study.table_columns.names.index(name)
         return self.study.columns[place].grid.values(codes[:, place])
-
-
-def fraction_bits(largest: int) -> int:
-    """How fine the terms of rows are whose total is at most ``largest``: as there is room, within limits.
-
-    Examples
-    --------
-    >>> from codedfl.statistics.newton import fraction_bits
-    >>> fraction_bits(2**20), fraction_bits(2**34)
-    (36, 33)
-    """
-    room = ROOM // (HEADROOM * largest)
-    return min(_MOST_BITS, max(LEAST_BITS, room.bit_length() - 2))
-
-
-def row_sums(terms: Floats, bits: int) -> NDArray[Any]:
-    """The sum of each column of terms, every term rounded by itself to 2^-bits: Python's integers of that unit.
-
-    Invariant: halves of 31 bits and more are added up apart, so that no sum of up to 2^31 rows passes 2^63.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from codedfl.statistics.newton import row_sums
-    >>> row_sums(np.array([[0.5, -3.0], [0.26, 1.0]]), bits=1).tolist()
-    [2, -4]
-    """
-    whole = np.rint(np.ldexp(terms, bits)).astype(np.int64)
-    high, low = whole >> 31, whole & ((1 << 31) - 1)
-    return np.asarray((high.sum(axis=0).astype(object) << 31) + low.sum(axis=0).astype(object))
 
 
 def columns_of(study: Study, model: StudyModel) -> list[StudyColumn]:

@@ -9,28 +9,25 @@ import numpy as np
 
 from codedfl.contract.models import NO_MODEL, StudyModel
 from codedfl.contract.models.ordinal import ProportionalOddsModel
-from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import ClassTarget, Study
 from codedfl.errors import InvalidInput
 from codedfl.exact.portable import portable_log
 from codedfl.statistics.families import Binomial
 from codedfl.statistics.newton import (
-    fraction_bits,
     linear_predictor,
     n_coefficients,
     refuse_beyond,
-    row_sums,
     scaled_design,
 )
-from codedfl.statistics.sandwich import products
-from codedfl.statistics.statistic import Statistic, register_statistic
-from codedfl.typing import Floats, Integers, Wholes
+from codedfl.statistics.rounded import SumOfRows, products
+from codedfl.statistics.statistic import register_statistic
+from codedfl.typing import Floats, Integers
 
 LEAST_GAP = 0.02  # between two thresholds
 
 
 @register_statistic
-class Ordinal(Statistic):
+class Ordinal(SumOfRows):
     """Log-likelihood, gradient and curvature over the training rows, laid out as those of ``newton``.
 
     The point is the thresholds between the classes, ascending, then a coefficient per design column of the model, each
@@ -52,7 +49,6 @@ class Ordinal(Statistic):
 
     name: ClassVar[str] = "ordinal"
     tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points", "classes"})
-    of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "Sums weighted by what the coefficients predict for each row. A server that lies chooses these and the"
         " thresholds, within the bound and the number of points that the study states."
@@ -67,6 +63,7 @@ class Ordinal(Statistic):
         if not thresholds_fit(self._thresholds, self._ordinal.bound):
             raise InvalidInput(f"thresholds of {self._ordinal.name!r} must ascend by {LEAST_GAP:g} within the bound")
         refuse_beyond(self.study, self._ordinal, np.append(0.0, self._beta), self._ordinal.bound)
+        super()._begin()
 
     @classmethod
     def leaves(cls, study: Study) -> str:
@@ -91,24 +88,9 @@ class Ordinal(Statistic):
         return 3 + d + d * (d + 1) // 2
 
     @cached_property
-    def _largest(self) -> int:
+    def largest(self) -> int:
         """A slope by a threshold is at most about one by the gap to the next."""
         return int(np.ceil(self.study.max_rows * max(4.0 / LEAST_GAP**2, 2.0 * self._ordinal.bound + 9.0)))
-
-    @property
-    def bits(self) -> int:
-        """Fraction bits of every term."""
-        return fraction_bits(self._largest)
-
-    @property
-    def limit(self) -> int:
-        """From the bound and the gap."""
-        return self._largest << self.bits
-
-    def vector(self, rows: Snapshot) -> Wholes:
-        """Rounded row by row."""
-        rows = rows.part(held_out=False)
-        return row_sums(self.terms(rows.codes, rows.target), self.bits)
 
     def terms(self, codes: Integers, target: Integers) -> Floats:
         """What each row adds: its chance is F(upper) - F(lower), each a threshold less the predictor."""

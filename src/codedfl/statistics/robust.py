@@ -14,15 +14,13 @@ from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
 from codedfl.statistics.newton import (
     MOST_PREDICTION,
-    fraction_bits,
     linear_predictor,
     n_coefficients,
     refuse_beyond,
-    row_sums,
     scaled_design,
 )
-from codedfl.statistics.sandwich import cluster_sums, products
-from codedfl.statistics.statistic import Statistic, register_statistic
+from codedfl.statistics.rounded import Rounded, cluster_sums, products, row_sums
+from codedfl.statistics.statistic import register_statistic
 from codedfl.typing import Floats, Integers, Wholes
 
 MOST_RESIDUAL = 8.0  # half ranges of the target, beyond which a residual is cut off
@@ -31,7 +29,7 @@ _POWER = {"HC2": 1, "HC3": 2}
 
 
 @register_statistic
-class Robust(Statistic):
+class Robust(Rounded):
     """The number of clusters, and the upper triangle of the sum of e^2 x x' over rows, or of s s' over clusters.
 
     The point is the coefficients of a constant and the scaled columns, which predict the target in half ranges; for HC2
@@ -53,12 +51,13 @@ class Robust(Statistic):
 
     name: ClassVar[str] = "robust"
     tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points", "clusters"})
-    of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "Products of columns weighted by squared residuals. A server that lies chooses the coefficients, so that rows"
         " far from what they predict weigh most; with few clusters it sees sums of single clusters."
     )
     no_noise: ClassVar[str] = "no bound on one row's part in the errors is stated"
+    term: ClassVar[str] = "the squared residuals of the model {name!r}"
+    remedy: ClassVar[str] = "give the study fewer max_rows or max_rows_per_device, or the model other errors"
 
     def _begin(self) -> None:
         """The point is cut into its two parts: coefficients within a bound, a matrix without negative squares."""
@@ -75,6 +74,7 @@ class Robust(Statistic):
                 raise InvalidInput(f"the matrix in a point of {self.name} must be positive semi-definite, got another")
         # Invariant: no step between two people, of whom one has no residual and all others have the largest.
         refuse_beyond(self.study, self._robust, self._beta, MOST_PREDICTION)
+        super()._begin()
 
     @classmethod
     def leaves(cls, study: Study) -> str:
@@ -96,21 +96,12 @@ class Robust(Statistic):
         return 1 + self._d * (self._d + 1) // 2
 
     @cached_property
-    def _largest(self) -> int:
+    def largest(self) -> int:
+        """From the bounds on residuals and leverages."""
         each = MOST_RESIDUAL**2
         if self._robust.cluster:
             each *= self.study.max_rows_per_device
         return int(np.ceil(self.study.max_rows * each * (1 - MOST_LEVERAGE) ** -_POWER.get(self._robust.errors, 0)))
-
-    @property
-    def bits(self) -> int:
-        """Fraction bits of every term."""
-        return fraction_bits(self._largest)
-
-    @property
-    def limit(self) -> int:
-        """From the bounds on residuals and leverages."""
-        return self._largest << self.bits
 
     def vector(self, rows: Snapshot) -> Wholes:
         """Clusters are added up in whole numbers first, so that the order of their rows does not matter."""

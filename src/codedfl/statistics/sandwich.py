@@ -10,16 +10,14 @@ import numpy as np
 from codedfl.contract.models.glm import GlmModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import NumberTarget, Study
-from codedfl.errors import InvalidInput
-from codedfl.exact.scales import HEADROOM
 from codedfl.statistics.families import family_of, target_values
-from codedfl.statistics.newton import LEAST_BITS, ROOM, Newton, fraction_bits, row_sums, scaled_design
+from codedfl.statistics.newton import Newton, scaled_design
+from codedfl.statistics.rounded import cluster_sums, products, row_sums
 from codedfl.statistics.statistic import register_statistic
-from codedfl.typing import Floats, Integers, Wholes
+from codedfl.typing import Floats, Wholes
 
 MOST_RESIDUAL = 4.0  # largest targets, beyond which a slope is cut off; of a Gamma model in means
 MOST_PEARSON = float(1 << 20)  # beyond which a squared Pearson residual is cut off
-_CLUSTER_BITS = 30
 
 
 @register_statistic
@@ -52,15 +50,8 @@ class Sandwich(Newton):
         " chooses these, within the bound; with few clusters it sees sums of single clusters."
     )
 
-    def _begin(self) -> None:
-        """As for ``newton``, and its own terms must fit."""
-        super()._begin()
-        if HEADROOM * self._largest << LEAST_BITS > ROOM:
-            raise InvalidInput(
-                f"max_rows times the squared scores of the model {self._glm.name!r} must leave {LEAST_BITS} bits, got"
-                f" up to {self._largest}: give the study fewer max_rows or max_rows_per_device, or the target a"
-                " narrower range"
-            )
+    term: ClassVar[str] = "the squared scores of the model {name!r}"
+    remedy: ClassVar[str] = "give the study fewer max_rows or max_rows_per_device, or the target a narrower range"
 
     @classmethod
     def leaves(cls, study: Study) -> str:
@@ -97,17 +88,13 @@ class Sandwich(Newton):
         return 16.0 * MOST_RESIDUAL
 
     @cached_property
-    def _largest(self) -> int:
+    def largest(self) -> int:
+        """From where slopes and Pearson's terms are cut off."""
         rows, weight = self.study.max_rows, max(self.most_weight, 1.0)
         squares = self._cut**2 * weight
         if self._glm.cluster:
             squares *= weight * self.study.max_rows_per_device
         return int(np.ceil(rows * max(squares, MOST_PEARSON * weight)))
-
-    @property
-    def bits(self) -> int:
-        """Fraction bits of every term."""
-        return fraction_bits(self._largest)
 
     def vector(self, rows: Snapshot) -> Wholes:
         """Clusters are added up in whole numbers first, so that the order of their rows does not matter."""
@@ -137,33 +124,3 @@ class Sandwich(Newton):
     def _cluster_scores(self, scores: Floats, rows: Snapshot) -> Floats:
         place = self.study.table_columns.names.index(self._glm.cluster)
         return cluster_sums(scores, rows.codes[:, place])
-
-
-def cluster_sums(values: Floats, clusters: Integers) -> Floats:
-    """A row for each cluster: the sum of its rows, each rounded to 2^-30 first, so that their order does not matter.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from codedfl.statistics.sandwich import cluster_sums
-    >>> cluster_sums(np.array([[1.0], [2.0], [0.5]]), np.array([7, 9, 7])).ravel()
-    array([1.5, 2. ])
-    """
-    names, places = np.unique(clusters, return_inverse=True)
-    sums = np.zeros((len(names), values.shape[1]), dtype=np.int64)
-    np.add.at(sums, places, np.rint(np.ldexp(values, _CLUSTER_BITS)).astype(np.int64))
-    return np.ldexp(sums.astype(np.float64), -_CLUSTER_BITS)
-
-
-def products(X: Floats, weight: Floats) -> Floats:
-    """The upper triangle of weight x x' of each row.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from codedfl.statistics.sandwich import products
-    >>> products(np.array([[1.0, 3.0]]), np.array([2.0]))
-    array([[ 2.,  6., 18.]])
-    """
-    first, second = np.triu_indices(X.shape[1])
-    return (weight[:, None] * X)[:, first] * X[:, second]

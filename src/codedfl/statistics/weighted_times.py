@@ -13,8 +13,8 @@ from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.contract.timing import ends_of
 from codedfl.errors import InvalidInput
-from codedfl.statistics.newton import linear_predictor, n_coefficients, row_sums, scaled_design
-from codedfl.statistics.sandwich import products
+from codedfl.statistics.newton import n_coefficients, scaled_design
+from codedfl.statistics.rounded import products, row_sums
 from codedfl.statistics.statistic import register_statistic
 from codedfl.statistics.weighting import Treated
 from codedfl.typing import Floats, Integers, Wholes
@@ -31,10 +31,6 @@ class _Timed(Treated):
         self._d, self._timed = n_coefficients(self.study, self.model), self.model
         self._times = np.array(self._timed.times)
         super()._begin()
-
-    def predictor(self, codes: Integers) -> Floats:
-        """Of the treatment."""
-        return linear_predictor(scaled_design(self.study, self._glm, codes), self.point[: self._d])
 
     def _ends(self, rows: Snapshot) -> tuple[Integers, Floats]:
         """The interval in which each row ends, and 1 if it does with the event."""
@@ -89,7 +85,8 @@ class WeightedTimes(_Timed):
         return 4 * (len(self._times) + 1)
 
     @cached_property
-    def _largest(self) -> int:
+    def largest(self) -> int:
+        """From the largest weight."""
         return int(np.ceil(self.study.max_rows * (1.0 + np.exp(self._glm.bound))))
 
     def vector(self, rows: Snapshot) -> Wholes:
@@ -153,7 +150,8 @@ class WeightedScores(_Timed):
         return self._d + (self._d + 1) * (self._d + 2) // 2
 
     @cached_property
-    def _largest(self) -> int:
+    def largest(self) -> int:
+        """From the largest weight and score."""
         return int(np.ceil(self.study.max_rows * ((1.0 + np.exp(self._glm.bound)) * MOST_SCORE) ** 2))
 
     def vector(self, rows: Snapshot) -> Wholes:

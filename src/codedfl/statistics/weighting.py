@@ -12,8 +12,8 @@ from codedfl.contract.models.weighting import IptwModel
 from codedfl.contract.study import ClassTarget, Study
 from codedfl.errors import InvalidInput
 from codedfl.statistics.families import Binomial, Family
-from codedfl.statistics.newton import Newton, linear_predictor, n_coefficients, scaled_design
-from codedfl.statistics.sandwich import products
+from codedfl.statistics.newton import Newton, n_coefficients, scaled_design
+from codedfl.statistics.rounded import products
 from codedfl.statistics.statistic import register_statistic
 from codedfl.typing import Floats, Integers
 
@@ -140,13 +140,10 @@ class Weighted(Treated):
         return 2 * (2 * d + 2) + (d + 2) * (d + 3) // 2
 
     @cached_property
-    def _largest(self) -> int:
+    def largest(self) -> int:
+        """From the largest weight."""
         weight = 1.0 + np.exp(self._glm.bound)
         return int(np.ceil(self.study.max_rows * 4.0 * weight * weight))
-
-    def predictor(self, codes: Integers) -> Floats:
-        """Of the treatment."""
-        return linear_predictor(scaled_design(self.study, self._glm, codes), self.point[:-2])
 
     def terms(self, codes: Integers, target: Integers) -> Floats:
         """What each row adds."""

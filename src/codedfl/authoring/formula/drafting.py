@@ -121,17 +121,17 @@ def draft_with_formula(
         _check_splines(expanded, quantiles or {}, "95 % of all rows", _NAME_KNOTS)
     for one in expanded:
         text = _listed_again(text, one)
-    text = _target_moved(text, formula)
+    columns = "\n".join(_listed(one) for one in expanded if factors_of(one))
+    text = _target_moved(text.replace("\n[target]", f"\n{columns}\n[target]", 1), formula)
     head, _, tail = text.partition("\n[target]")
     said = tomli_w.dumps({"formula": formula}).strip()
     head = head.replace("\nedition = ", f"\n{said}  # the columns below are made of it\nedition = ", 1)
-    if by := constant_by(formula, parse_study(text).columns):
+    if by := constant_by(formula, tuple(one for one in parse_study(text).columns if not factors_of(one))):
         line = f"constant_by = {_said(by)}  # each of its levels has a constant in tables of linear models"
         head = head.replace("\nedition = ", f"\n{line}\nedition = ", 1)
-    columns = "\n".join(_listed(one) for one in expanded if factors_of(one))
     inside = [one.column.name for one in expanded if one.column.in_model]
     tail = re.sub(r"(?m)^# columns = \[.*\]$", lambda _: f"# columns = {_said(list(inside))}", tail)
-    text = f"{head}\n{columns}\n[target]{tail}"
+    text = f"{head}\n[target]{tail}"
     longest = np.zeros(0) if table is None else as_numbers(table.column(target))
     if further := _further(formula, text, inside, longest):
         text += further

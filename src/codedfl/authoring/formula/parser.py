@@ -23,6 +23,10 @@ _SPELT = (
     (r"\bFALSE\b", "False"),
     (r"\b(np|numpy|math)\.(log|log2|log10|log1p|exp|sqrt)\(", r"\2("),
 )
+_ELSEWHERE = (
+    (r"\|", "have no random terms: give a [[model]] kind = 'random-intercept' and a cluster"),
+    (r"(^|[~+*\s-])\.($|[+*\s-])", "name its columns, since '.' would be those of one table"),
+)
 _NAME = re.compile(r"`([^`]*)`")
 _PARTED = "a term of the formula must be a column or a call"
 
@@ -124,6 +128,9 @@ def _read(spelt: str, formula: str) -> tuple[list[str], list[list[str]]]:
             f"the formula must have at most {_MOST_LETTERS} letters, {_MOST_PRODUCTS} products, one (a + b)**2 or **3"
             f" and no ^, got {formula[:60]!r}"
         )
+    for pattern, instead in _ELSEWHERE:
+        if re.search(pattern, outside):
+            raise InvalidInput(f"the formula must {instead}, got {formula[:60]!r}")
     try:
         from formulaic.parser import DefaultFormulaParser
     except ImportError:

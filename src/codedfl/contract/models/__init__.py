@@ -33,6 +33,9 @@ class StudyModel:
     needs_gram: whether the analysis begins with the study's Gram matrix.
     at_points: the statistics of which it asks for totals at numbers that the server chooses, as far as ``statistics``
         has them, and points: how many of these it may need at most.
+    of_held_out: those of them that are asked for only where the study holds rows out.
+    iterates: whether totals at many coefficients may tell combinations of its columns apart.
+    discordant: whether only clusters with several values of the target are in its sums.
     all_columns: whether a file that names no columns means all.
     """
 
@@ -44,7 +47,10 @@ class StudyModel:
     counted: ClassVar[frozenset[str]] = frozenset()
     needs_gram: ClassVar[bool] = True
     at_points: ClassVar[tuple[str, ...]] = ()
+    of_held_out: ClassVar[tuple[str, ...]] = ()
     points: ClassVar[int] = 0
+    iterates: ClassVar[bool] = False
+    discordant: ClassVar[bool] = False
     all_columns: ClassVar[bool] = False
 
     @property
@@ -141,13 +147,39 @@ class SubModel(StudyModel):
 class TableOne(StudyModel):
     """Table 1 over all devices: rows, gaps, mean, deviation and quantiles of numbers, counts of levels; and the target.
 
+    by: a category of the study beside these columns, by whose levels all of it is told too, with the standardised
+        differences of these arms; "" tells all together.
+
     >>> TableOne("table 1", ("age", "ward")).statistics
     ('histogram',)
     """
 
+    by: str = ""
+
     kind: ClassVar[str] = "describe"
-    totals: ClassVar[tuple[str, ...]] = ("histogram",)
+    totals: ClassVar[tuple[str, ...]] = ("histogram", "arms")
     needs_gram: ClassVar[bool] = False
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """By arm only where somebody asks."""
+        return self.totals if self.by else self.totals[:1]
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """The arms."""
+        return tuple(filter(None, (self.by,)))
+
+    @property
+    def unmerged(self) -> tuple[str, ...]:
+        """Arms may be joined."""
+        return ()
+
+    def check(self, columns: Named, target: Target) -> None:
+        """Arms are a category."""
+        super().check(columns, target)
+        if self.by and columns[self.by].range is not None:
+            raise InvalidInput(f"by of the model {self.name!r} must be a category, got {self.by!r}")
 
 
 def check_penalty(name: str, regularisation: float | str) -> None:

@@ -41,6 +41,7 @@ class GlmModel(StudyModel):
     at_points: ClassVar[tuple[str, ...]] = ("newton", "sandwich")
     counted: ClassVar[frozenset[str]] = frozenset({"clusters"})
     points: ClassVar[int] = 13
+    iterates: ClassVar[bool] = True
     family: ClassVar[str] = "poisson"
     dispersed: ClassVar[bool] = False
 

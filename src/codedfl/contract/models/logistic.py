@@ -19,7 +19,8 @@ class LogisticModel(GlmModel):
     """
 
     kind: ClassVar[str] = "logistic"
-    at_points: ClassVar[tuple[str, ...]] = ("newton", "sandwich", "calibration")
+    at_points: ClassVar[tuple[str, ...]] = ("newton", "sandwich", "calibration", "calibration-line")
+    of_held_out: ClassVar[tuple[str, ...]] = ("calibration-line",)
     points: ClassVar[int] = GlmModel.points + 1
     family: ClassVar[str] = "binomial"
 

@@ -27,6 +27,7 @@ class ProportionalOddsModel(StudyModel):
     kind: ClassVar[str] = "proportional-odds"
     at_points: ClassVar[tuple[str, ...]] = ("ordinal",)
     points: ClassVar[int] = 14
+    iterates: ClassVar[bool] = True
 
     def check(self, columns: Named, target: Target) -> None:
         """Three classes or more, and every column in the model."""

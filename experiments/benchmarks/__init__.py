@@ -1,0 +1,1 @@
+"""Benchmarks of others, beside what they published: ``python -m experiments.benchmarks`` (``make benchmarks``)."""
