@@ -20,7 +20,8 @@ import codedfl_lab
 
 # Bottom to top; a folder may import what stands above it in this list, and itself. The lab may import all of codedfl.
 FOUNDATION = {
-    *("errors", "typing", "typed", "checks", "files", "logs", "private_files", "version", "on_demand", "additions"),
+    *("errors", "typing", "typed", "checks", "files", "logs", "private_files", "version", "on_demand"),
+    *("additions", "registry"),
 }
 LAYERS = {
     "codedfl": [

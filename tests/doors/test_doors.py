@@ -33,13 +33,13 @@ import codedfl
 import codedfl_lab
 from codedfl import CodedRidge
 from codedfl.additions import SCHEMES as GROUP
-from codedfl.additions import Registry
 from codedfl.cli.app import app
 from codedfl.contract.toml_file import parse_study
 from codedfl.data import features
 from codedfl.data.features import FEATURE_MAPS, feature_map_from_dict
 from codedfl.data.features.feature_map import PlainMap
 from codedfl.errors import InvalidInput
+from codedfl.registry import Registry
 from codedfl.solve.descent import GradientDescent, StepSchedule
 from codedfl.solve.registry import SOLVER_KINDS, solver_kind
 from codedfl_lab import (
@@ -138,7 +138,7 @@ def test_it_trains_the_centralised_model():
 def plugged_in(monkeypatch: pytest.MonkeyPatch, *entries: EntryPoint) -> Registry[type[Scheme]]:
     fresh: Registry[type[Scheme]] = Registry(GROUP, "scheme", check_scheme, *SCHEMES.values())
     monkeypatch.setattr(registry, "SCHEMES", fresh)
-    monkeypatch.setattr("codedfl.additions.additions", lambda _group: {entry.name: entry for entry in entries})
+    monkeypatch.setattr("codedfl.registry.additions", lambda _group: {entry.name: entry for entry in entries})
     return fresh
 
 
@@ -379,7 +379,7 @@ def test_the_commands_of_the_page_run_where_its_package_is_installed(tmp_path: P
         done = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         said += done.stdout
-    said += (tmp_path / "race" / "results.json").read_text(encoding="utf-8")
+    said += (tmp_path / "comparison" / "results.json").read_text(encoding="utf-8")
     for wanted in ("pairs, α = 2, 5 groups", "heavy-ball:memory=0.9", "rings: 1600 rows", "5 features"):
         assert wanted in said
 

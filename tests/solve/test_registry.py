@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from small_ridge import LAMBDA, Ridge, run
 
-from codedfl.additions import SOLVERS, Registry
+from codedfl.additions import SOLVERS
 from codedfl.errors import InvalidInput
+from codedfl.registry import Registry
 from codedfl.solve import registry
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import GradientDescent, Nesterov, StepSchedule

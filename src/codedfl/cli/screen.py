@@ -116,9 +116,12 @@ class Screen:
             yield report
 
 
+_BLANKS = "\n\t\u00a0\u202f"  # the last two stand before units, and are never broken
+
+
 def _plain(text: str) -> str:
     """No text of a table, a study or a peer moves the cursor or colours the screen."""
-    return "".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in text)
+    return "".join(one if one.isprintable() or one in _BLANKS else "\ufffd" for one in text)
 
 
 def check_writable(option: str, path: Path) -> None:

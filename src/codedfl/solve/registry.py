@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from codedfl.additions import SOLVERS, Parameters, Registry, named
+from codedfl.additions import SOLVERS
 from codedfl.errors import InvalidInput
+from codedfl.registry import Parameters, Registry, named
 from codedfl.solve import krylov
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.descent import STEPS, GradientDescent, Nesterov, StepSchedule

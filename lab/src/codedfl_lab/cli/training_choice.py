@@ -9,11 +9,11 @@ from typing import Annotated
 import click
 import typer
 
-from codedfl.additions import named, with_parameters
 from codedfl.cli.options import refuse_unread
 from codedfl.cli.settings import in_settings
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import DELTA, Budget
+from codedfl.registry import named, with_parameters
 from codedfl.solve.descent import STEPS
 from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.registry import CLOSED_FORM, DEFAULT_SOLVER, SolverKind, make_solver, solver_kind

@@ -7,9 +7,10 @@ names a `NamedDataset`; `NAMED` has them all.
 from pathlib import Path
 from typing import Any
 
-from codedfl.additions import DATASETS, Registry
+from codedfl.additions import DATASETS
 from codedfl.data.dataset import Dataset
 from codedfl.errors import InvalidInput
+from codedfl.registry import Registry
 from codedfl.typing import FileProgress
 from codedfl_lab.datasets.cifar import CIFAR_10
 from codedfl_lab.datasets.digits import DIGITS

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
-from codedfl.additions import LATENCIES, Registry, named, with_parameters
+from codedfl.additions import LATENCIES
 from codedfl.errors import InvalidInput
+from codedfl.registry import Registry, named, with_parameters
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import FleetLatency, LatencyModel
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, cast
 
 from codedfl.additions import SCHEMES as GROUP
-from codedfl.additions import Registry, named, with_parameters
 from codedfl.errors import InvalidInput
+from codedfl.registry import Registry, named, with_parameters
 from codedfl_lab.schemes.coded_keys import CodedKeys, OneShot
 from codedfl_lab.schemes.coded_padded import CodedPadded
 from codedfl_lab.schemes.descriptor import CodedScheme, Scheme

@@ -34,7 +34,7 @@ class HeldOut:
     >>> data = Dataset("made up", X, X[:, 0], X, X[:, 0], "regression", public_range=(-1.0, 1.0))
     >>> held_out = HeldOut(make_problem(data, n_devices=2, features="linear", target_range=(-1.0, 1.0)))
     >>> for epoch, slope in enumerate((0.5, 1.0, 2.0), 1):
-    ...     held_out.take(epoch, np.array([[slope], [0.0]]))
+    ...     held_out.take(epoch, np.array([[-slope], [2 * slope]]))
     >>> held_out.epoch, held_out.rows, round(held_out.score, 3)
     (2, 40, 1.0)
     """

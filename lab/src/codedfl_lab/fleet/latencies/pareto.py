@@ -29,7 +29,7 @@ class Pareto(Altered):
     >>> from codedfl_lab import Fleet, FleetLatency
     >>> from codedfl_lab.fleet.latencies.pareto import Pareto
     >>> usual = FleetLatency(Fleet.load("paper"))
-    >>> Pareto(usual, shape=1.5).mean_compute_times(25e6)[0] / usual.mean_compute_times(25e6)[0]
+    >>> float(Pareto(usual, shape=1.5).mean_compute_times(25e6)[0] / usual.mean_compute_times(25e6)[0])
     3.0
     """
 
