@@ -284,7 +284,7 @@ def _described(one: Any) -> DraftColumn:
             gaps = _on_grid(float(one["fill"] if one["mean"] is None else one["mean"]), grid)
         fill = _NO_MEAN if one["mean"] is None else "the mean of all devices"
         return DraftColumn(name, None, grid, gaps, noticed=noticed, why=_OF_ALL, missing_codes=codes, fill=fill)
-    # The level of unknown names stays, though nobody is counted there: rare levels are told as it before they are.
+    # The level of unknown names stays, though nobody is counted there: rare levels are merged into it.
     missing, other = None if one["counts"].get(one["missing"]) == 0 else one["missing"], one["other"]
     levels = tuple(level for level in one["levels"] if level != one["missing"] or missing is not None)
     if not all(isinstance(level, str | int) for level in levels) or not {missing, other} <= {None, *levels}:
@@ -378,7 +378,11 @@ def _rest(draft: Draft) -> list[str]:
             "max_rows", draft.rows * draft.participants, "public bound on the rows of all; room to spare costs digits"
         ),
         _say("max_rows_per_device", draft.rows, "public bound on the rows of one device"),
-        _say("smallest_cell", SMALLEST_CELL, "what fewer rows of a device have is told as something commoner"),
+        _say(
+            "smallest_cell",
+            SMALLEST_CELL,
+            "levels, missing values and classes with fewer people over all devices are merged",
+        ),
         '# roster = "..."  # who takes part; devices approve nothing without it',
         '# server_key = "..."  # codedfl study kit fills in this and the line above',
         "",

@@ -391,7 +391,7 @@ class Study:
 
     @property
     def least_alike(self) -> int:
-        """k of the row rule: rows with the same history are none or at least k, and so are a pod's rows in a total.
+        """How many rows all devices together must have at least, where the study does not say.
 
         The exact X'X of as many rows as columns *is* the rows (lattice reduction finds them); columns of the target
         count, since they are in the same total. Counts of a description need no more than a cell.
