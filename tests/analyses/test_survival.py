@@ -37,7 +37,7 @@ def test_curves_need_no_linear_model():
     with pytest.raises(InvalidInput, match=exactly(line)):
         case.study(MODEL, SubModel("age", ("age",)), features="none")
     answers = [one for section in explain(alone) for one in section.answers]
-    assert "edition 1; the result is what its models say, and no model of its own" in answers
+    assert "version 1; the result is what its models say, and no model of its own" in answers
 
 
 def test_no_interval_has_few_events_or_few_cut_short():

@@ -327,9 +327,7 @@ def test_a_rare_patient_who_leaves_with_many_others_is_a_finding(tmp_path: Path)
             {key: [one for i, one in enumerate(values) if i not in gone] for key, values in rows.items()}
         )
 
-    with pytest.raises(
-        InvalidInput, match=r"2 row\(s\) of those that left since one have 'ward' alike"
-    ):
+    with pytest.raises(InvalidInput, match=r"2 row\(s\) of those that left since one have 'ward' alike"):
         approved(tmp_path, replace(ONE, edition=2), {NAMES[3]: without(range(8, 34))})
     approved(tmp_path, replace(ONE, edition=2), {NAMES[3]: without(range(5, 35))})
 

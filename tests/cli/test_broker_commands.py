@@ -120,7 +120,7 @@ def test_a_study_that_is_over_is_not_begun_anew(run: Run):
     kept = Path("done/result.json")
     kept.write_bytes(b"the result")
     result = run(*SERVE, "--out", "done")
-    message = "the study in done is over: another --out begins anew\n"
+    message = "the study in done is over: another --out begins a new run\n"
     assert (result.exit_code, result.stdout, result.stderr) == (0, "done/result.json\n", message)
     assert [path.name for path in Path("done").iterdir()] == ["result.json"]
     assert kept.read_bytes() == b"the result"

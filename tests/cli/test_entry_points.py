@@ -81,7 +81,7 @@ def test_ctrl_c_at_a_terminal_keeps_the_model(tmp_path: Path):
     assert code == 130
     last = seen.decode().strip().splitlines()[-1]
     model = TrainedModel.load(tmp_path / "model.safetensors")
-    kept = f"interrupted: kept {tmp_path}/model.safetensors, the model after epoch {model.provenance['epochs']}"
+    kept = f"interrupted: kept {tmp_path}/model.safetensors, the model after epoch {model.provenance['kept_epoch']}"
     assert last.endswith(kept)
 
 

@@ -74,7 +74,7 @@ def test_a_study_is_approved_and_remembered(run: Run, contract: Path, clinics: P
     assert "No bound holds over the 1 approval(s) of the ledger" in ledger.stderr
     assert run("site", "withdraw", "00", "--name", "clinic-1", "--state", "state").exit_code == 2
     gone = run("site", "withdraw", digest.hex()[:8], "--name", "clinic-1", "--state", "state")
-    assert gone.stdout == f"{load_study(contract).name}, edition 1, is not approved any more; its rows are free\n"
+    assert gone.stdout == f"{load_study(contract).name}, version 1, is not approved any more; its rows are free\n"
     after = run("site", "ledger", "clinic-1", "--state", "state", "--json", "-")
     shown = json.loads(after.stdout)
     assert shown["approvals"] == [] and [one["digest"] for one in shown["withdrawn"]] == [digest.hex()]
@@ -260,7 +260,7 @@ def test_from_a_description_to_a_study(run: Run, clinics: Path):
     assert rehearsed.exit_code == 0
     lines = rehearsed.stdout.splitlines()
     at = lines.index("model table 1")
-    assert lines[at + 1] == "180 rows, 0 left out without 'days'"
+    assert lines[at + 1] == "180 rows, 0 left out for missing values"
     assert lines[at + 2].split() == ["n", "missing", "mean", "sd", "25", "%", "50", "%", "75", "%"]
     assert max(map(len, lines[at:])) <= 79
     files = {path.name for path in Path("first").iterdir()}

@@ -100,7 +100,9 @@ def test_a_rehearsal_leaves_all_that_a_paper_needs_and_a_total_to_refit_from(run
     of_men = next(one for one in told["inference"]["coefficients"] if one["name"] == "sex = m")
     assert told["contrasts"]["sex = m - sex = f"]["estimate"] == of_men["coefficient"]
     assert set(told["vif"]) == {"age", "sex = m", "crp", "crp missing"} and min(told["vif"].values()) >= 1
-    assert len(told["lasso"]["weights"]) == 100 and told["lasso"]["criterion"] == "R^2 on held-out rows"
+    assert len(told["lasso"]["weights"]) == 100 and told["lasso"]["criterion"] == "BIC", (
+        "held-out rows have a score only"
+    )
     assert max(map(len, result.stderr.splitlines())) <= 79
     assert f"regularisation {told['regularisation']:.4g}" in result.stderr.splitlines() and told["regularisation"] > 0
     for arguments, rule in (
@@ -173,7 +175,8 @@ def test_one_table_is_dealt_out(run: Run, clinics: Path):
         ),
         (
             ("study", "rehearse", "study.toml", "--tables", "clinics", "--fleet", "none"),
-            "fleet must be a readable TOML file or a shipped fleet (paper), got 'none'",
+            "fleet must be a readable TOML file or a shipped fleet (coming-and-going, congested, drifting,"
+            " fast-processors, heavy-tailed, paper), got 'none'",
         ),
     ],
 )

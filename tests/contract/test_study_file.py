@@ -420,7 +420,7 @@ def test_codes_of_gaps_and_doubled_ids_are_pointed_out():
     assert check_table(study, table).remarks == (
         "age: -9, 999 far from all others, as codes of gaps are: list such in missing_codes of the study",
         "days: 999 far from all others, as codes of gaps are: list such in missing_codes of the study",
-        "id 'nr': 2 stand in several rows, and every row counts as a person (smallest_cell)",
+        "id 'nr': 2 stand in several rows, and each counts as one person (smallest_cell)",
     )
     said = parse_study(TEXT.replace("range = [0, 110]", "range = [0, 110]\nmissing_codes = [-9, 999]"))
     assert [one[:4] for one in check_table(said, table).remarks] == ["days"]

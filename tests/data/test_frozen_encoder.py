@@ -227,8 +227,11 @@ def test_an_encoder_shows_no_more_than_other_features_of_that_number(folder: Pat
     encoded = study_of(folder)
     random = replace(encoded, features="rbf", encoder=None, encoder_bound=None)
     seen, seen_of_random = (explain(one, words=words_of(one))[2:4] for one in (encoded, random))
-    assert seen == seen_of_random
-    assert f"rows are seen as 6 outputs of the encoder {encoded.encoder}" in explain(encoded)[1].answers
+    # Its outputs are counted by the census, which those of random features need not be: nothing else differs.
+    counted = [one for section in seen for one in section.answers]
+    drawn = [one for section in seen_of_random for one in section.answers]
+    assert [one for one in counted if "census" not in one] == [one for one in drawn if "census" not in one]
+    assert any(f"6 outputs of the encoder {encoded.encoder}" in one for one in explain(encoded)[1].answers)
     assert encoded.digest() != replace(encoded, encoder="0a" * 32).digest() != random.digest()
     assert encoded.digest() != replace(encoded, encoder_bound=2.0).digest()
 

@@ -36,7 +36,8 @@ def test_the_reference_in_the_repository_is_what_the_code_says(name: str) -> Non
 
 
 def test_no_page_is_left_from_before() -> None:
-    kept = {f"reference/{path.name}" for path in (ROOT / "docs" / "reference").iterdir()}
+    folder = ROOT / "docs"
+    kept = {str(path.relative_to(folder)) for path in (folder / "reference").rglob("*") if path.is_file()}
     assert kept == set(docs_reference.pages())
 
 

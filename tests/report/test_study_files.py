@@ -94,7 +94,7 @@ def test_what_a_reference_was_merged_with_is_said():
     study = Study("stays", (ward,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
     findings = StudyFindings(None, None, "", None, "", 100, (), [], ((2,), (), ()))
     assert merged_words(study, findings) == [
-        "ward: b counted as 'other', at every device: too few people have one of these",
+        "ward: b counted with other as 'other', at every device: too few people have one of these",
         "ward: the reference level is now other",
     ]
 
@@ -404,7 +404,8 @@ def test_methods_are_true_of_a_run_on_machines(found: tuple[Study, StudyFindings
         "Data of 3 sites (n = 900 rows) were analysed without leaving the sites.",
         f"SHA-256 {study.digest().hex()}) was approved at each site before any data were used.",
         "The rows of 1 invited site are not included: d.",
-        "Levels that fewer than 5 people had over all sites were joined with others, the same at every site.",
+        "Levels of which it could not be shown that 5 people over all sites had them were joined with others, the same"
+        " at every site.",
         "The outcome days was modelled by ordinary least squares; standard errors are classical.",
         "each of at least 3 sites",
         "also together with 1 site that would help it",

@@ -26,7 +26,7 @@ def export(width: str) -> Exported:
 
 
 def made(width: int, seed: int = 0) -> Exported:
-    """The encoder of so many features, drawn by a public seed."""
+    """The encoder of this number of features, drawn by a public seed."""
     content = without_marks(_graph(width, seed))
     encoder = PictureEncoder(
         hash_of(content),

@@ -27,7 +27,7 @@ from codedfl_lab.primes.fixed_point import FixedPoint
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class NoisySums:
     """X'X (its packed upper triangle) and X'Y, as reals."""
 
     triangle: Floats
@@ -71,10 +71,10 @@ class NoisyTotals:
         p = self.problem
         return FixedPoint.derive(p.bounds, p.n_features, p.n_devices, noise=noise, n_outputs=p.n_outputs)
 
-    def exact(self) -> Sums:
+    def exact(self) -> NoisySums:
         return self._reals(self._gram, self._cross)
 
-    def of_devices(self, noise: RowNoise, seeds: Sequence[bytes], label: str) -> Sums:
+    def of_devices(self, noise: RowNoise, seeds: Sequence[bytes], label: str) -> NoisySums:
         """The sums with the noise of these devices, each from its own seed."""
         format_ = self.scales(noise)
         gram, cross = self._gram.copy(), self._cross.copy()
@@ -83,7 +83,7 @@ class NoisyTotals:
             cross += cross_noise(format_, self.problem.n_outputs, seed, label)
         return self._reals(gram, cross)
 
-    def drawn_at_once(self, noise: RowNoise, seed: bytes, devices: int) -> Sums:
+    def drawn_at_once(self, noise: RowNoise, seed: bytes, devices: int) -> NoisySums:
         """The sums with noise that has the variance of that of ``devices`` devices."""
         format_ = self.scales(noise)
         one = format_.noise
@@ -101,9 +101,9 @@ class NoisyTotals:
         ridge = plain_ridge(gram, sums.cross, level.ridge * level.samples)
         return ridge, shrunken_ridge(gram, sums.cross, level.radius)
 
-    def _reals(self, gram: Floats, cross: Floats) -> Sums:
+    def _reals(self, gram: Floats, cross: Floats) -> NoisySums:
         bits = self.format.gram_bits, self.format.constant_bits
-        return Sums(np.ldexp(gram, -bits[0]), np.ldexp(cross, -bits[1]))
+        return NoisySums(np.ldexp(gram, -bits[0]), np.ldexp(cross, -bits[1]))
 
 
 def plain_ridge(gram: Floats, cross: Floats, weight: float) -> Floats:
