@@ -135,6 +135,7 @@ def _used(study: Study) -> tuple[str, ...]:
     lines = [f"numbers, clipped to these ranges: {'; '.join(numbers)}"] if numbers else []
     lines += [f"categories: {'; '.join(categories)}"] if categories else []
     lines += [f"made of these on this machine: {'; '.join(made)}"] if made else []
+    lines += [f"the author's formula, of which they are made: {study.formula}"] if study.formula else []
     lines += [f"and {many} more columns like these"] if many > 0 else []
     lines += [_target(study), f"missing values {missing} unless a column says more"]
     if study.site_effects:
