@@ -556,7 +556,8 @@ def test_columns_that_pick_out_a_person_together_are_told(folder: DeviceFolder):
         StudyColumn(NumberColumn("crp"), (1919.0, 1920.0), 1.0),
     )
     seen: list[tuple[Section, ...]] = []
-    approved(folder, replace(CONTRACT, columns=two), columns, show=seen.append)
+    found = approved(folder, replace(CONTRACT, columns=two), columns, show=seen.append, accept={"columns": "a test"})
+    assert [kind for kind, *_ in found.accepted] == ["columns"], "they are one column but for that person"
     (said,) = (one.answers[-1] for one in seen[0] if one.question.startswith("What was found"))
     assert said.endswith("up to 100% (leverage): some combination of columns is about one person of this table")
 
