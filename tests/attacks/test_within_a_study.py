@@ -137,9 +137,17 @@ def test_more_features_than_rows_are_a_finding(tmp_path: Path):
     table = rows(1, 42)
     device.approves(study("s", number("age"), number("crp"), features="rbf", n_features=500, gamma=1e4), table)
     assert device.kinds() == {"features"}
-    device.asked.clear()
+    device = Device(tmp_path / "another")
     device.approves(study("t", number("age"), number("crp"), features="rbf", n_features=20, least_rows=100), table)
     assert device.kinds() == set()
+    device.approves(
+        study("u", number("age"), number("crp"), features="rbf", n_features=20, least_rows=100, seed=7), table
+    )
+    assert device.kinds() == set(), "40 directions of 100 rows"
+    device.approves(
+        study("v", number("age"), number("crp"), features="rbf", n_features=20, least_rows=100, seed=8), table
+    )
+    assert device.kinds() == {"features"}, "directions are counted over rows, and not over studies"
 
 
 def test_rare_combinations_of_a_model_are_on_record(tmp_path: Path):

@@ -128,7 +128,7 @@ def approve(
         new = _approval(study, roster, name, (own, rows), ledger, deciding)
         new = replace(new, changed=tuple(_changed(roster, new, ledger, deciding)))
         known = ledger.approval(new.digest)
-        found = () if rows is None or known else tuple(_findings(study, roster, new, rows, ledger, deciding.policy))
+        found = () if rows is None or known else tuple(_findings(study, new, rows, ledger, deciding.policy))
         if table is not None and known is None and study.noise is None and (former := ledger.earlier_of_0_3()):
             from codedfl.contract.former import former_findings  # of 0.3, which few devices have
 
@@ -189,7 +189,7 @@ def _accepted(
 
 
 def _findings(
-    study: Study, roster: Roster, new: Approval, rows: SeenRows, ledger: Ledger, policy: Policy
+    study: Study, new: Approval, rows: SeenRows, ledger: Ledger, policy: Policy
 ) -> Iterator[DisclosureFinding]:
     if study.noise is not None:  # hides single rows by itself; what it costs is counted
         return
@@ -199,11 +199,11 @@ def _findings(
         yield DisclosureFinding(
             "points", f"servers may choose {points} points over some of these rows, more than {policy.most_points}"
         )
-    d, shown = study.feature_count, shown_directions(study, roster)
-    if "products" in study.statistics and 2 * shown > study.least_pod_rows:
+    shown = ledger.directions_with(new)  # over all studies of these rows: other seeds have other directions
+    if new.directions and 2 * shown > study.least_pod_rows:
         yield DisclosureFinding(
             "features",
-            f"the server may learn {shown} of {d} directions of the features' products, and the study asks for"
+            f"servers may learn {shown} directions of the products of features of these rows, and the study asks for"
             f" {study.least_pod_rows} rows (least_rows): fewer than {2 * shown} rows can be told apart by them",
         )
     for model in study.models:
@@ -282,4 +282,5 @@ def _approval(
         "" if member.helper else groups[member.pod],
         () if seen is None else ledger.related(seen),
         study.most_points if study.at_points & set(study.statistics) else 0,
+        directions=shown_directions(study, roster) if "products" in study.statistics and study.noise is None else 0,
     )

@@ -62,6 +62,7 @@ class Approval:
     groups: of every disclosure group by its number a digest of its owners' keys; group: that of this device's own.
     related: the digests of earlier studies of some of the same rows. points: how many the server may choose.
     accepted: what was found of few rows: its kind and words, who accepted it, and why.
+    directions: of how many directions of random features the server may learn the products.
     changed: of the related ones those over other groups, to which all owners of the changed groups have signed.
     """
 
@@ -81,6 +82,7 @@ class Approval:
     related: tuple[bytes, ...] = ()
     points: int = 0
     accepted: tuple[tuple[str, str, str, str], ...] = ()
+    directions: int = 0
     changed: tuple[bytes, ...] = ()
 
 
@@ -196,6 +198,10 @@ class Ledger:
     def points_with(self, new: Approval) -> int:
         """How many points servers may choose over some of the same rows."""
         return new.points + sum(one.points for one in self.approvals if one.digest in new.related)
+
+    def directions_with(self, new: Approval) -> int:
+        """Of how many directions of features servers may learn the products, over some of the same rows."""
+        return new.directions + sum(one.directions for one in self.approvals if one.digest in new.related)
 
     def rho_with(self, new: Approval) -> float:
         """What all approvals together may cost a row that is in each of them; infinite if one of them is exact."""
