@@ -92,5 +92,5 @@ def test_a_zero_of_another_sign_is_another_bit(monkeypatch: pytest.MonkeyPatch):
     other = model.copy()
     other[0, 0] = -0.0
     monkeypatch.setattr(demo, "CentralTotals", Pooled)
-    monkeypatch.setattr(demo, "train_in_processes", lambda *_: demo.Finished(other, (0.0,), ()))
+    monkeypatch.setattr(demo, "train_in_processes", lambda *_: demo.FinishedProcess(other, (0.0,), ()))
     assert demo.run_protocol(protocol, problem).differ == 1
