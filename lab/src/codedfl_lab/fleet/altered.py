@@ -19,7 +19,7 @@ from codedfl_lab.fleet.latency import Direction, LatencyModel
 
 @dataclass(frozen=True)
 class Altered:
-    """A latency model on top of ``usual``; what it does not change is as usual.
+    """A latency model on top of ``usual``: a subclass says how much longer a computation or a transfer takes.
 
     name: what a user calls it. ``mean_factor``: how many times as long as usual things take on average.
     """
@@ -29,12 +29,16 @@ class Altered:
     name: ClassVar[str]
 
     @abstractmethod
+    def longer(self, usual: Seconds, rng: np.random.Generator, now: float | Seconds) -> Seconds:
+        """How long it takes what usually takes ``usual`` seconds, (draws, D), and begins ``now``."""
+
+    @abstractmethod
     def mean_factor(self) -> float: ...
 
     def compute_times(
         self, macs: ArrayLike, draws: int, rng: np.random.Generator, now: float | Seconds = 0.0
     ) -> Seconds:
-        return self.usual.compute_times(macs, draws, rng, now)
+        return self.longer(self.usual.compute_times(macs, draws, rng, now), rng, now)
 
     def transfer_times(
         self,
@@ -45,7 +49,7 @@ class Altered:
         chunk_bits: float | None = None,
         now: float | Seconds = 0.0,
     ) -> Seconds:
-        return self.usual.transfer_times(bits, direction, draws, rng, chunk_bits, now)
+        return self.longer(self.usual.transfer_times(bits, direction, draws, rng, chunk_bits, now), rng, now)
 
     def mean_compute_times(self, macs: ArrayLike) -> Seconds:
         return self.usual.mean_compute_times(macs) * self.mean_factor()
@@ -62,23 +66,8 @@ class Slowed(Altered):
     def factors(self, draws: int, now: Seconds) -> Seconds:
         """(draws, D), for beginnings ``now`` of that shape."""
 
-    def compute_times(
-        self, macs: ArrayLike, draws: int, rng: np.random.Generator, now: float | Seconds = 0.0
-    ) -> Seconds:
-        usual = self.usual.compute_times(macs, draws, rng, now)
-        return usual * self.factors(draws, spread(now, usual.shape))
-
-    def transfer_times(
-        self,
-        bits: ArrayLike,
-        direction: Direction,
-        draws: int,
-        rng: np.random.Generator,
-        chunk_bits: float | None = None,
-        now: float | Seconds = 0.0,
-    ) -> Seconds:
-        usual = self.usual.transfer_times(bits, direction, draws, rng, chunk_bits, now)
-        return usual * self.factors(draws, spread(now, usual.shape))
+    def longer(self, usual: Seconds, rng: np.random.Generator, now: float | Seconds) -> Seconds:  # noqa: ARG002
+        return usual * self.factors(len(usual), spread(now, usual.shape))
 
 
 def spread(now: float | Seconds, shape: tuple[int, ...]) -> Seconds:

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from codedfl.errors import InvalidInput
 from codedfl.typing import Seconds
 from codedfl_lab.fleet.altered import Altered
-from codedfl_lab.fleet.latency import Direction
 from codedfl_lab.fleet.latency_models import register_latency
 
 
@@ -40,22 +38,7 @@ class Pareto(Altered):
         if not 1 < self.shape < np.inf:
             raise InvalidInput(f"shape of pareto must be above 1, or times have no mean, got {self.shape}")
 
-    def compute_times(
-        self, macs: ArrayLike, draws: int, rng: np.random.Generator, now: float | Seconds = 0.0
-    ) -> Seconds:
-        usual = self.usual.compute_times(macs, draws, rng, now)
-        return usual * (1 + rng.pareto(self.shape, usual.shape))
-
-    def transfer_times(
-        self,
-        bits: ArrayLike,
-        direction: Direction,
-        draws: int,
-        rng: np.random.Generator,
-        chunk_bits: float | None = None,
-        now: float | Seconds = 0.0,
-    ) -> Seconds:
-        usual = self.usual.transfer_times(bits, direction, draws, rng, chunk_bits, now)
+    def longer(self, usual: Seconds, rng: np.random.Generator, now: float | Seconds) -> Seconds:  # noqa: ARG002
         return usual * (1 + rng.pareto(self.shape, usual.shape))
 
     def mean_factor(self) -> float:

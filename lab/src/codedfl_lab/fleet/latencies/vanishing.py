@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from codedfl.errors import InvalidInput
 from codedfl.typing import Seconds
 from codedfl_lab.fleet.altered import Altered, by_chance, spread
-from codedfl_lab.fleet.latency import Direction
 from codedfl_lab.fleet.latency_models import register_latency
 
 
@@ -47,27 +45,11 @@ class Vanishing(Altered):
                 f" {self.probability} and {self.period}"
             )
 
-    def compute_times(
-        self, macs: ArrayLike, draws: int, rng: np.random.Generator, now: float | Seconds = 0.0
-    ) -> Seconds:
-        return self._with_absences(self.usual.compute_times(macs, draws, rng, now), now)
-
-    def transfer_times(
-        self,
-        bits: ArrayLike,
-        direction: Direction,
-        draws: int,
-        rng: np.random.Generator,
-        chunk_bits: float | None = None,
-        now: float | Seconds = 0.0,
-    ) -> Seconds:
-        return self._with_absences(self.usual.transfer_times(bits, direction, draws, rng, chunk_bits, now), now)
-
-    def _with_absences(self, needed: Seconds, now: float | Seconds) -> Seconds:
-        """The time that passes until a device was there for ``needed`` seconds; at least one period at a time."""
-        draws, device = len(needed), np.arange(needed.shape[-1])
-        begun = spread(now, needed.shape)
-        at, left = begun.copy(), needed.copy()
+    def longer(self, usual: Seconds, rng: np.random.Generator, now: float | Seconds) -> Seconds:  # noqa: ARG002
+        """The time that passes until a device was there for ``usual`` seconds; at least one period at a time."""
+        draws, device = len(usual), np.arange(usual.shape[-1])
+        begun = spread(now, usual.shape)
+        at, left = begun.copy(), usual.copy()
         period = np.floor(begun / self.period)
         while (left > 0).any():
             here = by_chance(self.seed, draws, device, period) >= self.probability
