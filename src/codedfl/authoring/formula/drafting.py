@@ -13,7 +13,6 @@ import tomli_w
 from codedfl.authoring.formula.calls import CATEGORIES, Call, call_of
 from codedfl.authoring.formula.parser import parse_formula
 from codedfl.authoring.formula.terms import constant_by, expand, offset_name, part_of, ten_to
-from codedfl.contract.models import MODELS
 from codedfl.contract.study import Study, factors_of
 from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn
 from codedfl.contract.toml_file import parse_study
@@ -151,11 +150,6 @@ def _further(formula: str, text: str, inside: list[str], seen: Rows) -> str:
         assert isinstance(study.target, NumberTarget)
         said |= {"kind": "cox", "event": response.event, "times": list(_times(study.target, seen))}
         said |= {key: value for key, value in (("entry", response.entry), ("strata", parsed.strata)) if value}
-        if "cox" not in MODELS:
-            groups = [one for one in study.columns if one.column.name in inside]
-            if len(groups) != 1 or groups[0].range is not None or len(said) != 5:
-                raise InvalidInput(f"Surv must be of one category, whose groups are compared, got {formula[:60]!r}")
-            said["kind"] = "survival"
     elif parsed.offset:
         said |= {"kind": "logistic"} if isinstance(study.target, ClassTarget) else {}
         said["offset"] = offset_name(formula, study.columns)

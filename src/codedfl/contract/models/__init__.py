@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import ClassVar, TypeVar
 
 from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn
+from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
 from codedfl.on_demand import Register
 from codedfl.typing import Integers, JsonObject
@@ -197,6 +198,16 @@ def check_number(name: str, target: Target) -> None:
         )
 
 
+def check_zero_or_one(key: str, model: str, said: StudyColumn) -> None:
+    """Refuse a column that says yes or no by anything else, such as by words."""
+    if said.range != (0.0, 1.0) or said.step != 1.0 or said.column.missing is not None:
+        words = ", and 0 and 1 for its words in every table" if isinstance(said.column, CategoryColumn) else ""
+        raise InvalidInput(
+            f"{key} of the model {model!r} must be 0 or 1 without gaps, got {said.column.name!r}: give it"
+            f" range = [0, 1] and step = 1{words}"
+        )
+
+
 @dataclass(frozen=True)
 class TimedModel(StudyModel):
     """A model of times until an event, on a public grid. The target is the time.
@@ -232,12 +243,7 @@ class TimedModel(StudyModel):
         """Events that are 0 or 1, and times in order."""
         super().check(columns, target)
         check_number(self.name, target)
-        event = columns[self.event]
-        if event.range != (0.0, 1.0) or event.step != 1.0 or event.column.missing is not None:
-            raise InvalidInput(
-                f"event of the model {self.name!r} must be 0 or 1 without gaps, got {self.event!r}: give it"
-                " range = [0, 1] and step = 1"
-            )
+        check_zero_or_one("event", self.name, columns[self.event])
         if not 1 <= len(self.times) <= _MOST_TIMES or list(self.times) != sorted(set(self.times)) or self.times[0] < 0:
             raise InvalidInput(
                 f"times of the model {self.name!r} must be 1 to {_MOST_TIMES} ascending numbers from 0, got"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from codedfl.contract.models import Named, Target, TimedModel, register_model
+from codedfl.contract.models import Named, Target, TimedModel, check_zero_or_one, register_model
 from codedfl.contract.models.glm import GlmModel, check_two_classes
 from codedfl.contract.study_columns import ClassTarget
 from codedfl.errors import InvalidInput
@@ -47,12 +47,7 @@ class IptwModel(GlmModel):
                 raise InvalidInput(f"{key} must be left out of the model {self.name!r}, got {getattr(self, key)!r}")
         if self.errors != "model":
             raise InvalidInput(f"errors must be left out of the model {self.name!r}: they are those of both steps")
-        said = columns[self.treatment]
-        if said.range != (0.0, 1.0) or said.step != 1.0 or said.column.missing is not None:
-            raise InvalidInput(
-                f"treatment of the model {self.name!r} must be 0 or 1 without gaps, got {self.treatment!r}: give it"
-                " range = [0, 1] and step = 1"
-            )
+        check_zero_or_one("treatment", self.name, columns[self.treatment])
         if isinstance(target, ClassTarget):
             check_two_classes(self.name, target)
 
