@@ -30,9 +30,10 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 @pytest.fixture
 def folder(compiled: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where they are kept now; nothing is there yet."""
+    """Where they are kept now, and what this machine keeps for others is out of sight; nothing is there yet."""
     del compiled
     monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     return tmp_path
 
 
