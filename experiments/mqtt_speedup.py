@@ -123,7 +123,7 @@ class _Times(RunWatch):
 
     def ended(self, epoch: int, score: float | None) -> None:
         super().ended(epoch, score)
-        if self.stage == "products":
+        if self.view.stage == "products":
             self.times.append(time.time())
 
 

@@ -14,9 +14,8 @@ from typer.testing import CliRunner
 
 from codedfl.cli import serve
 from codedfl.cli.app import app
-from codedfl.report.event_log import Connected
 from codedfl.report.run_watch import RunWatch
-from codedfl.sum.events import DeviceState, Replied, RepliedLate
+from codedfl.sum.events import Connected, DeviceState, Replied, RepliedLate
 
 pytestmark = pytest.mark.hospitals
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from codedfl.report.event_log import EVENTS_FILE, Begun, Connected, Disconnected, EpochScored, EventLog, Finished
+from codedfl.report.event_log import EVENTS_FILE, Begun, EpochScored, EventLog, Finished
 from codedfl.sum.events import (
+    Connected,
     DeviceState,
+    Disconnected,
     Event,
     Listed,
     Members,

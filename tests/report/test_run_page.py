@@ -6,6 +6,7 @@ import http.client
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ from page_reader import Page
 
 from codedfl.errors import InvalidInput
 from codedfl.report.event_log import EVENTS_FILE, Begun, EpochScored, EventLog, Scored, read_event
+from codedfl.report.run_fold import MOST_CURVE_POINTS
 from codedfl.report.run_page import kept_page, live_page, write_run_page
-from codedfl.report.run_state import MOST_CURVE_POINTS, RunState
+from codedfl.report.run_state import RunState
+from codedfl.report.run_watch import RunWatch
 from codedfl.report.watch_server import WatchServer
 from codedfl.sum.events import (
     DeviceState,
@@ -133,6 +136,24 @@ def test_a_device_in_the_total_has_uploaded_and_all_bytes_are_accounted_for(tmp_
     assert found == [("ready", True, 5300), ("uploaded", True, 0), ("waiting", False, 0)]
     assert view.unattributed == 6700
     assert sum(one.bytes for one in view.devices) + view.unattributed == view.received == 12_000
+
+
+def test_what_is_seen_live_is_what_the_log_says(tmp_path: Path, new_run: NewRun):
+    """One fold: of the events as they happen, and of the lines that they left."""
+    new_run().share()
+    ticks = iter(range(1000))
+    watch = RunWatch(tmp_path / "live", lambda: next(ticks) / 8, "virtual")
+    for line in (tmp_path / EVENTS_FILE).read_bytes().splitlines(keepends=True)[1:]:
+        watch.take(read_event(tmp_path, line)[1])
+    for epoch in (1, 2, 3):
+        watch.take(Replied("clinic-1", epoch, 100))
+        watch.ended(epoch, epoch / 4)
+    watch.take(RepliedLate("clinic-2", 3, 100))
+    watch.finished("complete")
+    assert watch.devices["clinic-1"].answers == 3 and watch.devices["clinic-2"].spare == 1
+    live, read = watch._fold.look(), RunState(tmp_path / "live").look()
+    assert replace(live, clock=read.clock, codedfl=read.codedfl) == read, "only its first line is the log's own"
+    assert (read.epoch, read.score, read.seconds_an_epoch) == (3, 0.75, 0.25)
 
 
 def test_a_line_that_is_being_written_waits(tmp_path: Path, new_run: NewRun):

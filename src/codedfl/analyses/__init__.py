@@ -1,4 +1,4 @@
 """Analyses: generators that ask for totals of statistics and end in what they say.
 
-Nothing is imported here: a device plans runs (``study_plan``) and loads no analysis.
+Nothing is imported here: they are the server's, and a device derives a run by ``device.study_sums`` alone.
 """

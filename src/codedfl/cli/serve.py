@@ -126,29 +126,29 @@ class LiveTable:
         for heading in ("device", "connection", "state", "upload", "answers", "spare"):
             table.add_column(heading, justify="right" if heading in ("upload", "answers", "spare") else "left")
         for name, seen in sorted(self._watch.devices.items())[:_MOST_ROWS]:
+            here, in_all = seen.upload
             table.add_row(
                 Text(name),
                 Text("connected", "green") if seen.connected else Text("away", "red"),
                 Text(seen.state, _STYLES.get(seen.state, "")),
-                f"{seen.uploaded / 1e6:.1f} of {seen.upload / 1e6:.1f} MB" if seen.upload else "",
+                f"{here / 1e6:.1f} of {in_all / 1e6:.1f} MB" if in_all else "",
                 str(seen.answers),
-                str(seen.late) if seen.late else "",
+                str(seen.spare) if seen.spare else "",
             )
         return table
 
     def summary(self) -> Text:
-        watch = self._watch
-        connected = sum(seen.connected for seen in watch.devices.values())
-        parts = [watch.stage] if watch.stage else []
-        parts.append(f"{connected} of {len(watch.devices)} devices connected")
-        if len(watch.devices) > _MOST_ROWS:
+        view, devices = self._watch.view, list(self._watch.devices.values())
+        parts = [view.stage] if view.stage else []
+        parts.append(f"{sum(seen.connected for seen in devices)} of {len(devices)} devices connected")
+        if len(devices) > _MOST_ROWS:
             parts.append(f"the first {_MOST_ROWS} are shown")
-        if watch.epoch:
-            parts.append(f"epoch {watch.epoch}{f' of {watch.epochs}' if watch.epochs else ''}")
-        if watch.score is not None:
-            parts.append(f"score {watch.score:.4f}")
-        if watch.seconds_an_epoch is not None:
-            parts.append(f"{1000 * watch.seconds_an_epoch:.0f} ms per epoch")
-        if watch.seconds_left is not None:
-            parts.append(f"{timedelta(seconds=round(watch.seconds_left))} left")
+        if view.epoch:
+            parts.append(f"epoch {view.epoch}{f' of {view.epochs}' if view.epochs else ''}")
+        if view.score is not None:
+            parts.append(f"score {view.score:.4f}")
+        if view.seconds_an_epoch is not None:
+            parts.append(f"{1000 * view.seconds_an_epoch:.0f} ms per epoch")
+        if view.seconds_left is not None:
+            parts.append(f"{timedelta(seconds=round(view.seconds_left))} left")
         return Text(", ".join(parts))

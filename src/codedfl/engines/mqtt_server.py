@@ -11,7 +11,6 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection
-from typing import Protocol
 
 from codedfl.engines.pieces import Gone, Offered, Offers, Piece, Pull, Pulls, Whole, pack_frame, read_frame
 from codedfl.errors import MessageRefused
@@ -19,35 +18,12 @@ from codedfl.logs import one_line
 from codedfl.mqtt import topics
 from codedfl.mqtt.link import Link, LinkDown, LinkUp, Received, Will
 from codedfl.mqtt.presence import HERE, LEFT, OVER, Presence
+from codedfl.sum.events import Connected, Disconnected, Event, Sent, UploadComing
 from codedfl.sum.keys import digest
 
 log = logging.getLogger("codedfl.server")
 
 _MOST_ASKED = 8  # requests to one device whose replies are still awaited
-
-
-class Watcher(Protocol):
-    """Is told what can be seen at the broker (``report.run_watch``)."""
-
-    def progress(self, name: str, here: int, in_all: int, /) -> None:
-        """Count ``here`` bytes of ``in_all`` of a device's large reply."""
-
-    def reachable(self, name: str, here: bool, /) -> None:
-        """A device has come, or gone."""
-
-    def sent(self, size: int, /) -> None:
-        """Count ``size`` bytes that left for devices."""
-
-
-class _Nobody:
-    def progress(self, *_: object) -> None:
-        pass
-
-    def reachable(self, *_: object) -> None:
-        pass
-
-    def sent(self, *_: object) -> None:
-        pass
 
 
 class _Peer:
@@ -66,7 +42,7 @@ class MqttEngine:
     ----------
     link: the connection to the broker, open, with ``will(study)``.
     study: the digest of the study. devices: who may take part; what others say is not read.
-    watcher: told what can be seen.
+    tell: told what can be seen at the broker.
 
     Examples
     --------
@@ -81,12 +57,12 @@ class MqttEngine:
         study: bytes,
         devices: Collection[str],
         *,
-        watcher: Watcher | None = None,
+        tell: Callable[[Event], object] = lambda _event: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._link, self._study, self._level = link, study, topics.level_of(study)
         self._peers = {name: _Peer() for name in devices}
-        self._watcher, self._clock = watcher or _Nobody(), clock
+        self._tell, self._clock = tell, clock
         self._pulls = Pulls()
         self._ready: list[tuple[str, bytes]] = []
         self._elsewhere: dict[str, bytes] = {}  # devices that are there for other studies, and their connections
@@ -174,7 +150,7 @@ class MqttEngine:
         if not connection:
             return
         peer.connection, self._changed = connection, True
-        self._watcher.reachable(device, True)
+        self._tell(Connected(device))
         if peer.asked:  # what was on the way to an earlier connection may be lost
             self._publish(device, peer.offers.framed(b"", next(reversed(peer.asked.values()))))
 
@@ -182,7 +158,7 @@ class MqttEngine:
         peer = self._peers[device]
         if peer.connection:
             peer.connection, self._changed = b"", True
-            self._watcher.reachable(device, False)
+            self._tell(Disconnected(device))
         self._pulls.interrupt(device)
 
     def _take_frame(self, device: str, payload: bytes) -> None:
@@ -198,7 +174,7 @@ class MqttEngine:
                     self._publish(device, piece)
             case Piece():
                 whole = self._pulls.take(device, frame, self._clock())
-                self._watcher.progress(device, *self._pulls.progress(device))
+                self._tell(UploadComing(device, *self._pulls.progress(device)))
                 if whole is not None:
                     self._finish(device, *whole)
             case Gone():
@@ -220,5 +196,5 @@ class MqttEngine:
 
     def _publish(self, device: str, frame: Whole | Offered | Pull | Piece | Gone) -> None:
         data = pack_frame(frame)
-        self._watcher.sent(len(data))
+        self._tell(Sent(len(data)))
         self._link.publish(topics.inbox(self._level, device), data)

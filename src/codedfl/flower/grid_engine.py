@@ -24,6 +24,7 @@ from flwr.serverapp import Grid
 from codedfl.errors import MessageRefused
 from codedfl.flower.records import ASK, HELLO, Hello, packed, unpacked
 from codedfl.logs import one_line
+from codedfl.sum.events import Connected, Disconnected, Event
 
 log = logging.getLogger("codedfl.server")
 
@@ -50,7 +51,7 @@ class GridEngine:
     Parameters
     ----------
     keys: by name, the devices' long-term keys. study: its digest.
-    seconds_to_live: when Flower itself gives a message up. reachable: told who has come, or gone.
+    seconds_to_live: when Flower itself gives a message up. tell: told who has come, or gone.
 
     Examples
     --------
@@ -67,11 +68,11 @@ class GridEngine:
         keys: Mapping[str, bytes],
         study: bytes,
         seconds_to_live: float = 3600.0,
-        reachable: Callable[[str, bool], object] = lambda _name, _here: None,
+        tell: Callable[[Event], object] = lambda _event: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._grid, self._keys, self._study, self._ttl, self._clock = grid, dict(keys), study, seconds_to_live, clock
-        self._reachable = reachable
+        self._tell = tell
         self._nodes: dict[int, _Node] = {}
         self._numbers: dict[str, int] = {}  # message -> its node
         self._due: dict[str, float] = {}  # message -> when to ask for its reply; absent while it is being asked for
@@ -125,7 +126,7 @@ class GridEngine:
             name = self._nodes.pop(number).name
             if name and name not in self.here():
                 self._changed = True
-                self._reachable(name, False)
+                self._tell(Disconnected(name))
         for number in there:
             node = self._nodes.setdefault(number, _Node())
             if not node.name and not node.out and now >= node.greet_at:
@@ -197,7 +198,7 @@ class GridEngine:
             elif node.hello is not None:
                 node.name = node.hello.name_in(number, message.content, self._keys)
                 self._changed = True
-                self._reachable(node.name, True)
+                self._tell(Connected(node.name))
         except MessageRefused as error:
             who = node.name or f"node {number}"
             log.warning("%s does not reply (its own log may say why): %s", who, one_line(error))

@@ -57,7 +57,7 @@ def serve(grid: Grid, config: Config) -> StudyFindings:
     waits = load_patience(Path(patience), PATIENCE) if patience else PATIENCE
     identity = load_identity(Path(key_file) if key_file else default_state_dir() / SERVER_KEY)
     watch = RunWatch(output)
-    engine = GridEngine(grid, roster.keys, study.digest(), reachable=watch.reachable)
+    engine = GridEngine(grid, roster.keys, study.digest(), tell=watch.take)
     findings = serve_study(engine, study, Serving(output, identity, roster, waits), watch)
     if findings.inference is not None:
         for line in findings.inference.summary().splitlines():

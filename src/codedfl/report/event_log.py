@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any, ClassVar, Literal
 
 from codedfl.errors import InvalidInput
-from codedfl.sum.events import Event, OfDevice, Part
+from codedfl.sum.events import Event, Part
 from codedfl.version import __version__
 
 EVENTS_FILE = "events.jsonl"
@@ -57,20 +57,6 @@ class Begun(Event):
     reveals_gram: bool
     server_sees: str
     exposed: tuple[int, int, int]
-
-
-@dataclass(frozen=True)
-class Connected(OfDevice):
-    """A device can be reached."""
-
-    event: ClassVar[str] = "connected"
-
-
-@dataclass(frozen=True)
-class Disconnected(OfDevice):
-    """It cannot."""
-
-    event: ClassVar[str] = "disconnected"
 
 
 @dataclass(frozen=True)

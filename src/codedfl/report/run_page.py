@@ -11,7 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from codedfl.files import write_text
-from codedfl.report.run_state import RunState, RunView
+from codedfl.report.run_fold import RunView
+from codedfl.report.run_state import RunState
 
 PAGE_FILE = "report.html"
 _STATE = '<script type="application/json" id="state">null</script>'

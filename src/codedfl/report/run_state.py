@@ -1,115 +1,17 @@
-"""A run's event log, folded: where it stands now, and who answered which epoch. What the run page shows.
+"""A run's event log, folded as it grows. What the run page shows.
 
 Reads only what is new in the file each time, so looking on costs a long run nothing and the reader little.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from codedfl.errors import InvalidInput
-from codedfl.report.event_log import (
-    EVENTS_FILE,
-    Begun,
-    Connected,
-    Disconnected,
-    EpochScored,
-    Finished,
-    Opened,
-    Scored,
-    read_event,
-)
-from codedfl.sum.events import (
-    DeviceState,
-    Event,
-    Listed,
-    Members,
-    OfDevice,
-    PhaseBegun,
-    Replied,
-    RepliedLate,
-    SumBegun,
-    UploadTaken,
-    WrongReply,
-)
-
-MOST_LANE_EPOCHS = 400  # the newest epochs of each device; counts are over all epochs
-MOST_CURVE_POINTS = 600  # then every second, every third, ... and the last
-_EPOCHS_TO_JUDGE_BY = 5
-
-IN_TIME, LATE, MISSING, LIED, OPEN, UNASKED = "t", "l", "-", "x", ".", " "
-
-
-@dataclass
-class DeviceLane:
-    """One device: ``lane`` has one letter per epoch, from ``RunView.lane_from`` on."""
-
-    name: str
-    part: str = ""  # such as "role 2"; empty where there is only one
-    connected: bool = False
-    state: str = "waiting"
-    in_time: int = 0
-    late: int = 0  # when the epoch had enough
-    missing: int = 0  # epochs that ended without it
-    lied: int | None = None  # the epoch
-    bytes: int = 0
-    lane: str = ""
-    in_total: bool | None = None  # whether its rows are in the last total; None before that is fixed
-
-
-@dataclass
-class PartView:
-    """A part of the quorum: an epoch needs ``needed`` of ``members``, and ``answered`` are in for the current one."""
-
-    label: str
-    members: int
-    needed: int
-    answered: int
-
-
-@dataclass
-class RunView:
-    """A run as it stands. Times are seconds since it began; ``seconds_left`` is at the pace of the last epochs."""
-
-    title: str = ""
-    scheme: str = ""
-    solver: str = ""
-    clock: str = "wall"
-    phase: str = "gathering"
-    stage: str = ""  # of a study; empty for a run without stages
-    trains: bool = True  # epoch by epoch; else every total is one exchange
-    finished: bool = False
-    outcome: str = ""
-    restarts: int = 0
-    epoch: int = 0  # the last that ended
-    epochs: int = 0  # at most; 0 if nobody knows
-    seconds: float = 0.0
-    seconds_an_epoch: float | None = None
-    seconds_left: float | None = None
-    score: float | None = None
-    score_name: str = "accuracy"
-    scored_rows: int = 0  # that the devices held out and scored the last model on; 0 before, and where they do not
-    target: float | None = None
-    curve: list[tuple[float, float, int]] = field(default_factory=list)  # seconds, score, epoch
-    curve_every: int = 1  # 2: every second epoch is on the curve
-    received: int = 0  # never less than what the devices are known to have sent
-    sent: int = 0
-    unattributed: int = 0  # of those received, which no event says the device of, such as an upload on its way
-    directions: int = 0  # of the total X'X that the server knows by now, at most
-    n_features: int = 0
-    server_sees: str = ""
-    exposed: tuple[int, int, int] | None = None
-    parts: list[PartView] = field(default_factory=list)
-    devices: list[DeviceLane] = field(default_factory=list)
-    lane_from: int = 1
-    codedfl: str = ""
-
-    def json(self) -> str:
-        """For the page."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+from codedfl.report.event_log import EVENTS_FILE, read_event
+from codedfl.report.run_fold import RunFold, RunView
+from codedfl.sum.events import Event
 
 
 class RunState:
@@ -123,34 +25,18 @@ class RunState:
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        self._offset = 0
-        self._first_line = b""
-        self._view = RunView()
-        self._devices: dict[str, DeviceLane] = {}
-        self._lanes: dict[str, dict[int, str]] = {}
-        self._shows_all = False
-        self._asked: set[str] = set()
-        self._parts: list[tuple[set[str], int]] = []
-        self._began: float | None = None
-        self._scored: float | None = None
-        self._ends: list[tuple[int, float, float | None]] = []  # epoch, seconds, score
-        self._per_epoch = 0
-        self._reveals_gram = False
-        self._opened = 0
-        self._labels: list[str] = []
+        self._offset, self._first_line = 0, b""
+        self._fold = RunFold()
 
     def look(self) -> RunView:
         """Take in what is new; ``version`` grows when anything is."""
         before = self._offset
         for time, event in self._new_events():
-            if self._began is None:
-                self._began = time
-            self._view.seconds = max(self._view.seconds, time - self._began)
-            self._take(event)
+            self._fold.take(time, event)
         if self._offset != before or not self.version:
             self.version += 1
-            self._tell()
-        return self._view
+            self._fold.look()
+        return self._fold.view
 
     def _new_events(self) -> Iterator[tuple[float, Event]]:
         with self.path.open("rb") as stream:
@@ -164,144 +50,3 @@ class RunState:
                 self._first_line = self._first_line or line
                 self._offset += len(line)
                 yield read_event(self.path, line)
-
-    # -- events
-
-    @property
-    def _in_training(self) -> bool:
-        """Lanes, quorum and epochs are of a training; every other total of a study is one exchange."""
-        return self._view.stage in ("", "products")
-
-    def _take(self, event: Event) -> None:
-        """Nothing on the page follows from the other kinds of events."""
-        view = self._view
-        match event:
-            case Opened():
-                self._opened += 1
-                view.clock, view.codedfl = event.clock, event.codedfl
-                view.finished, view.outcome, view.restarts = False, "", self._opened - 1
-            case Begun():
-                view.title, view.scheme, view.solver = event.title, event.scheme, event.solver
-                view.epochs, view.target, view.score_name = event.epochs, event.target, event.score_name
-                view.n_features, view.server_sees, view.exposed = event.n_features, event.server_sees, event.exposed
-                self._per_epoch, self._reveals_gram = event.directions, event.reveals_gram
-            case SumBegun(stage):
-                view.stage, view.trains = stage, stage == "products" or bool(view.epoch)
-                if stage in ("gram", "products"):  # the columns' whole X'X; and that of random features, by directions
-                    self._shows_all = stage == "gram"
-            case Members() if self._in_training:
-                self._gather(event)
-            case Listed(names) if view.stage in ("", "gram", "products"):  # what the model is made of
-                for name in {*names, *self._devices}:
-                    self._list(self._devices.setdefault(name, DeviceLane(name)), name in names)
-            case PhaseBegun(phase):
-                view.phase = phase
-            case EpochScored():
-                self._end_epoch(event)
-            case Scored():
-                self._scored, view.scored_rows = event.score, event.rows
-            case Finished():
-                view.finished, view.outcome, view.phase = True, event.outcome, "finished"
-                view.received, view.sent = event.received or view.received, event.sent or view.sent
-            case OfDevice():
-                self._take_of(self._devices.setdefault(event.device, DeviceLane(event.device)), event)
-
-    def _list(self, device: DeviceLane, in_total: bool) -> None:
-        device.in_total = in_total
-        if in_total and device.state in ("waiting", "enrolled"):  # who is listed has uploaded, heard of or not
-            device.state = "uploaded"
-
-    def _take_of(self, device: DeviceLane, event: OfDevice) -> None:
-        lane = self._lanes.setdefault(device.name, {})
-        match event:
-            case Connected() | Disconnected():
-                device.connected = isinstance(event, Connected)
-            case DeviceState():
-                device.state = event.state
-            case WrongReply():
-                device.lied, lane[event.epoch] = event.epoch, LIED
-            case UploadTaken() | Replied() | RepliedLate():
-                device.bytes += event.bytes
-        if isinstance(event, Replied) and self._in_training:
-            device.in_time += 1
-            lane[event.epoch] = IN_TIME
-        elif isinstance(event, RepliedLate) and self._in_training:
-            device.late += 1
-            # It is to the last epoch of this device that ended without it.
-            missed = next((epoch for epoch in range(event.epoch, 0, -1) if lane.get(epoch) == MISSING), None)
-            if missed is not None:
-                lane[missed] = LATE
-                device.missing -= 1
-
-    def _gather(self, event: Members) -> None:
-        self._parts = [(set(part.members), part.needed) for part in event.parts]
-        self._asked = {name for members, _ in self._parts for name in members}
-        for name in event.names:
-            self._devices.setdefault(name, DeviceLane(name))
-        self._labels = [f"{event.kind} {number}" for number in range(1, len(self._parts) + 1)]
-        if len(self._parts) > 1:
-            for label, (members, _) in zip(self._labels, self._parts, strict=True):
-                for name in members:
-                    self._devices[name].part = label
-        else:
-            self._labels = ["everybody"]
-        for name in set(event.names) - self._asked if self._asked < set(event.names) else ():
-            self._devices[name].part = "not asked"
-
-    def _end_epoch(self, event: EpochScored) -> None:
-        view, epoch = self._view, event.epoch
-        # A server that was killed and is started again may end an epoch twice: the newest word counts.
-        self._ends = [end for end in self._ends if end[0] < epoch]
-        self._ends.append((epoch, view.seconds, event.score))
-        view.epoch, view.received, view.sent = epoch, event.received, event.sent
-        for name in self._asked:
-            device, lane = self._devices[name], self._lanes.setdefault(name, {})
-            if epoch not in lane and (device.lied is None or device.lied > epoch):
-                lane[epoch] = MISSING
-                device.missing += 1
-
-    # -- what follows from them
-
-    def _tell(self) -> None:
-        view = self._view
-        scored = [(seconds, score, epoch) for epoch, seconds, score in self._ends if score is not None]
-        view.curve_every = -(-len(scored) // MOST_CURVE_POINTS) or 1
-        view.curve = scored[:: view.curve_every]
-        if scored and view.curve[-1] != scored[-1]:
-            view.curve.append(scored[-1])
-        view.score = self._scored if self._scored is not None else scored[-1][1] if scored else None
-        lately = [seconds for _, seconds, _ in self._ends[-_EPOCHS_TO_JUDGE_BY - 1 :]]
-        pace = (lately[-1] - lately[0]) / (len(lately) - 1) if len(lately) > 1 else None
-        view.seconds_an_epoch = pace
-        left = None if pace is None or not view.epochs else pace * max(0, view.epochs - view.epoch)
-        view.seconds_left = None if view.finished else left
-        if self._shows_all:
-            view.directions = view.n_features
-        elif view.epoch:
-            revealed = view.n_features if self._reveals_gram else self._per_epoch * (view.epoch - 1)
-            view.directions = min(view.n_features, revealed)
-        view.lane_from = max(1, view.epoch + 2 - MOST_LANE_EPOCHS)
-        asked_now = view.epoch + (0 if view.finished else 1)
-        for device in self._devices.values():
-            device.lane = self._lane(device, range(view.lane_from, asked_now + 1))
-        told = sum(device.bytes for device in self._devices.values())
-        view.received = max(view.received, told)
-        view.unattributed = view.received - told
-        view.devices = sorted(self._devices.values(), key=lambda device: _natural(device.name))
-        if self._parts:
-            current = {name for name, lane in self._lanes.items() if lane.get(asked_now) == IN_TIME}
-            view.parts = [
-                PartView(label, len(members), needed, len(members & current))
-                for label, (members, needed) in zip(self._labels, self._parts, strict=True)
-            ]
-
-    def _lane(self, device: DeviceLane, epochs: range) -> str:
-        found = self._lanes.get(device.name, {})
-        open_ = OPEN if device.name in self._asked and device.lied is None else UNASKED
-        return "".join(found.get(epoch, open_ if epoch > self._view.epoch else UNASKED) for epoch in epochs)
-
-
-def _natural(name: str) -> tuple[str, int, str]:
-    """device-2 before device-10."""
-    stem = name.rstrip("0123456789")
-    return stem, int(name[len(stem) :] or 0), name

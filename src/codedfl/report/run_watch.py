@@ -1,51 +1,26 @@
 """What can be seen of a run while it goes on: who is there, who has uploaded, who replies, how far it is.
 
-A fold of the events of a session. A ``RunWatch`` keeps what they add up to for a live table, and writes them to the
-run's event log (``event_log``) for whoever looks on, or later.
+A ``RunWatch`` folds the events of a session for a live table (``run_fold``), and writes them to the run's event log
+(``event_log``) for whoever looks on, or later.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from codedfl.device.study_sums import StudySums
 from codedfl.errors import CodedFLError
 from codedfl.private_files import make_private_folder
-from codedfl.report.event_log import (
-    EVENTS_FILE,
-    Begun,
-    Clock,
-    Connected,
-    Disconnected,
-    EpochScored,
-    EventLog,
-    Finished,
-    Scored,
-)
-from codedfl.sum.events import DeviceState, Event, PhaseBegun, Replied, RepliedLate, SumBegun, UploadTaken
-
-_EPOCHS_TO_JUDGE_BY = 5
-
-
-@dataclass
-class SeenDevice:
-    """One device, as far as the server can see it."""
-
-    connected: bool = False
-    state: str = "waiting"  # then enrolled, uploaded; gone, refused
-    uploaded: int = 0  # bytes of the upload that is coming in
-    upload: int = 0
-    answered: int = 0  # the newest epoch it replied to
-    answers: int = 0
-    late: int = 0  # replies that came when their epoch was over
+from codedfl.report.event_log import EVENTS_FILE, Begun, Clock, EpochScored, EventLog, Finished
+from codedfl.report.run_fold import DeviceLane, RunFold, RunView
+from codedfl.sum.events import Event, PhaseBegun
 
 
 class RunWatch:
-    """Keeps what was seen last; with a folder, every event is a line in its event log.
+    """Folds what happens; with a folder, every event is a line in its event log.
 
     Examples
     --------
@@ -61,96 +36,46 @@ class RunWatch:
         folder: Path | None = None,
         now: Callable[[], float] = time.time,
         clock: Clock = "wall",
-        epochs: int = 0,
         *,
         private: bool = True,
     ) -> None:
-        """``now``: the time of an event, on a ``clock``. ``epochs``: how many there will be at most; 0 is unknown.
+        """``now``: the time of an event, on a ``clock``.
 
         private: nobody else may look into the folder; a simulation on public data has no secrets.
         """
-        self.title = ""
-        self.devices: dict[str, SeenDevice] = {}
-        self.epoch, self.epochs = 0, epochs
-        self.stage = ""
-        self.score: float | None = None
-        self.answers: dict[int, int] = {}  # epoch -> replies that came in time
         self.failure: OSError | None = None  # why the log ends early: a run is not worth less for that
-        self._ended: list[float] = []  # when the last epochs ended
+        self._fold = RunFold()
         self._now, self._clock = now, clock
-        self._received = self._sent = 0
         self._folder, self._log, self._private = folder, None, private
 
     _log: EventLog | None
 
     @property
-    def seconds_an_epoch(self) -> float | None:
-        """Seconds per epoch over the last few; None before the second has ended."""
-        ended = self._ended[-_EPOCHS_TO_JUDGE_BY - 1 :]
-        return (ended[-1] - ended[0]) / (len(ended) - 1) if len(ended) > 1 else None
+    def view(self) -> RunView:
+        """How far the run is."""
+        return self._fold.view
 
     @property
-    def seconds_left(self) -> float | None:
-        """At the pace of the last epochs; None as long as it cannot be told."""
-        pace = self.seconds_an_epoch
-        return None if pace is None or not self.epochs else pace * max(0, self.epochs - self.epoch)
-
-    # -- what happens
+    def devices(self) -> Mapping[str, DeviceLane]:
+        """Each device, as far as the server can see it."""
+        return self._fold.devices
 
     def take(self, event: Event) -> None:
-        """Something happened: remember what it comes to, and write it down."""
-        match event:
-            case Connected(name) | Disconnected(name):
-                self._seen(name).connected = isinstance(event, Connected)
-            case DeviceState(name, state):
-                self._seen(name).state = state
-            case UploadTaken(name, size):
-                seen = self._seen(name)
-                seen.state, seen.uploaded, seen.upload = "uploaded", size, size
-                self._received += size
-            case Replied(name, epoch, size):
-                seen = self._seen(name)
-                seen.answers, seen.answered = seen.answers + 1, epoch
-                self.answers[epoch] = self.answers.get(epoch, 0) + 1
-                self._received += size
-            case RepliedLate(name, _, size):
-                seen = self._seen(name)
-                seen.answers, seen.late = seen.answers + 1, seen.late + 1
-                self._received += size
-            case SumBegun(stage):  # epochs are counted from 1 again
-                self.stage, self.answers, self._ended = stage, {}, []
-            case Begun():
-                self.title, self.epochs = event.title, self.epochs or event.epochs
-            case Scored(score):
-                self.score = score
-        self._note(event)
-
-    def _seen(self, name: str) -> SeenDevice:
-        return self.devices.setdefault(name, SeenDevice())
-
-    def sent(self, size: int) -> None:
-        """``size`` bytes have left for devices."""
-        self._sent += size
-
-    def reachable(self, name: str, here: bool) -> None:
-        """A device has come, or gone."""
-        self.take(Connected(name) if here else Disconnected(name))
-
-    def progress(self, name: str, here: int, in_all: int) -> None:
-        """A piece of a device's upload has come in."""
-        seen = self._seen(name)
-        seen.uploaded, seen.upload = here, in_all
+        """Something happened: fold it, and write it down."""
+        now = self._now()
+        self._fold.take(now, event)
+        if event.event:
+            self._note(now, event)
 
     def ended(self, epoch: int, score: float | None) -> None:
         """An exchange is over; those of a training are its epochs."""
-        self.epoch, self.score = epoch, score
-        self._ended = [*self._ended[-_EPOCHS_TO_JUDGE_BY:], self._now()]
-        if self.stage in ("", "products"):
-            self._note(EpochScored(epoch, self.answers.get(epoch, 0), score, self._received, self._sent))
+        fold = self._fold
+        if fold.in_training:
+            self.take(EpochScored(epoch, fold.answers[epoch], score, fold.received, fold.sent))
 
     def finished(self, outcome: str) -> None:
-        self._note(PhaseBegun("finished"))
-        self._note(Finished(outcome, self._received, self._sent))
+        self.take(PhaseBegun("finished"))
+        self.take(Finished(outcome, self._fold.received, self._fold.sent))
         self.close()
 
     @contextmanager
@@ -172,14 +97,14 @@ class RunWatch:
             self._log.close()
             self._log = None
 
-    def _note(self, event: Event) -> None:
-        if self._folder is None or self.failure is not None or not event.event:
+    def _note(self, now: float, event: Event) -> None:
+        if self._folder is None or self.failure is not None:
             return
         try:
             if self._log is None:  # with the first event: whoever is refused the folder writes none
                 path = (make_private_folder(self._folder) if self._private else self._folder) / EVENTS_FILE
-                self._log = EventLog(path, self._clock, self._now(), anew=self._clock != "wall")
-            self._log.note(self._now(), event)
+                self._log = EventLog(path, self._clock, now, anew=self._clock != "wall")
+            self._log.note(now, event)
         except OSError as error:
             self.failure = error
 

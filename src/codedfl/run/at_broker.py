@@ -30,7 +30,7 @@ def serve(study: Study, address: BrokerAddress, serving: Serving, *, watch: RunW
         pass  # before anything else: a second server that connects takes the connection of the one at work
     digest = study.digest()
     link = BrokerLink(address, f"{SERVER_NAME}-{level_of(digest)}", MqttEngine.will(digest))
-    engine = MqttEngine(link, digest, serving.roster.keys, watcher=watch)
+    engine = MqttEngine(link, digest, serving.roster.keys, tell=watch.take)
     link.open()
     over = False
     try:

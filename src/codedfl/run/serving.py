@@ -160,7 +160,7 @@ def _served(
 
     def ended(epoch: int) -> None:
         watch.ended(epoch, None)
-        if watch.stage == "products":
+        if watch.view.stage == "products":
             log.info("epoch %d", epoch)
 
     totals = StudyTotals(sums, session, store, ended, told)

@@ -26,11 +26,40 @@ class OfDevice(Event):
 
 
 @dataclass(frozen=True)
+class Connected(OfDevice):
+    """A device can be reached."""
+
+    event: ClassVar[str] = "connected"
+
+
+@dataclass(frozen=True)
+class Disconnected(OfDevice):
+    """It cannot."""
+
+    event: ClassVar[str] = "disconnected"
+
+
+@dataclass(frozen=True)
+class Sent(Event):
+    """So many bytes have left for devices."""
+
+    bytes: int
+
+
+@dataclass(frozen=True)
 class DeviceState(OfDevice):
     """waiting, enrolled, uploaded, done; gone if it is not waited for any more; refused if it does not take part."""
 
     event: ClassVar[str] = "state"
     state: str
+
+
+@dataclass(frozen=True)
+class UploadComing(OfDevice):
+    """A piece of a device's large reply has come: ``here`` of its ``bytes``."""
+
+    here: int
+    bytes: int
 
 
 @dataclass(frozen=True)

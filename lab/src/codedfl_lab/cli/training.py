@@ -134,7 +134,7 @@ class TrainingRun:
             task = bar.add_task("sharing phase", total=None)
 
             clock: Callable[[], float] = float  # 0 until there is one
-            watch = self.watch = RunWatch(folder, lambda: clock(), "virtual", total, private=False)
+            watch = self.watch = RunWatch(folder, lambda: clock(), "virtual", private=False)
             watching.enter_context(watch.told_how_it_ends())
             watch.take(self.begun())
 

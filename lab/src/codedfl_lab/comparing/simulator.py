@@ -25,7 +25,7 @@ from codedfl.data.problem import Problem
 from codedfl.errors import RangeExceeded
 from codedfl.exact.row_noise import RowNoise
 from codedfl.solve.solver import Solver
-from codedfl.sum.events import EpochEnded, EpochStarted, Event, Listed, OfDevice, Replied, RepliedLate, WrongReply
+from codedfl.sum.events import EpochEnded, EpochStarted, Event, Listed, OfDevice, Replied, RepliedLate, Sent, WrongReply
 from codedfl.typing import Floats, RandomBytes
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.costs.times import Conditions, WorkShape, order_of_devices
@@ -70,9 +70,6 @@ class Watch(Protocol):
 
     def take(self, event: Event) -> None:
         """Something happened."""
-
-    def sent(self, size: int) -> None:
-        """``size`` bytes have left for devices."""
 
     def ended(self, epoch: int, score: float | None) -> None:
         """An epoch is over."""
@@ -163,7 +160,7 @@ def _told(watch: Watch | None, engine: Paced, names: Mapping[str, str]) -> Calla
         if isinstance(event, Replied | RepliedLate | EpochStarted | EpochEnded | WrongReply):
             event = replace(event, epoch=event.epoch + 1)
         watch.take(event)
-        watch.sent(engine.sent)
+        watch.take(Sent(engine.sent))
         engine.sent = 0
 
     return tell
