@@ -64,6 +64,7 @@ PLACES = (
     Place("eq. 8", r"$C$, what a device adds up of $\Psi$", "eq:C"),
     Place("eq. 9", r"$\bar C$, what it adds up of $\Phi$", "eq:Cbar"),
     Place("IV-C", "Phase 2, coded gradient descent", "Sec: CodedFederatedBatchGradient"),
+    Place("IV-C (a) to (c)", r"An answer, $C + \bar C e$: of products added up once, without a row of data"),
     Place("eq. 10", "$e$, how far the model is from its start: all that is sent", "eq:theta"),
     Place("eq. 11", "Decoding: keys off, then $A$", "Eq: CodedFL_UpdateRule"),
     Place("Proposition 3", r"$\alpha - 1$ stragglers cost nothing, and the optimum is reached", "prop:Prop"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from parties import ASK, FORMS, SERVER, C, D, Unreliable, World
+from parties import ASK, FORMS, LENGTH, SERVER, C, D, Unreliable, World
 
 from codedfl.engines.in_process import InProcess
 from codedfl.engines.virtual_time import VirtualTime
@@ -15,6 +15,7 @@ from codedfl.errors import NotEnoughDevices, WrongAnswers
 from codedfl.sum import wire as sum_wire
 from codedfl.sum.keys import digest
 from codedfl_lab.coded import wire
+from codedfl_lab.coded.device import bound_to
 
 E = np.array([[3, -4], [0, 1], [-70, 0], [99, 20]])
 
@@ -117,6 +118,21 @@ def test_in_virtual_time_a_thousand_times_slower_device_costs_nothing(form: str)
     assert engine.now() < 20
 
 
+def test_an_answer_is_made_of_what_was_added_up_before():
+    """C and Cbar e of each device (IV-C), by plain integers: of padded numbers of others, and of no row."""
+    world = World(FORMS["coded-padded"], 5, 3, masks=False)
+    server, study = Reads(world), world.study
+    padded = server.padded()
+    for i in range(5):
+        for p, (prime, weights) in enumerate(zip(study.ring.primes, study.code.coefficients(i), strict=True)):
+            terms = zip(weights, study.code.row_support(i), strict=True)
+            coded = np.sum([weight * padded[owner][p] for weight, owner in terms], axis=0) % prime
+            square = np.zeros((D, D), dtype=object)
+            square[np.triu_indices(D)] = square.T[np.triu_indices(D)] = coded[LENGTH:]
+            for e, expected in ((None, coded[:LENGTH]), (E, (square @ E).reshape(-1) % prime)):
+                assert (server.asks(i, e)[p].astype(np.int64) % prime).tolist() == expected.tolist()
+
+
 # -- liars among the devices
 
 
@@ -192,12 +208,25 @@ class Reads:
         self.session.sum(ASK)
         self.listed = self.session.lists[ASK]
 
-    def asks(self, place: int, e: np.ndarray, listed: wire.List | None = None) -> Any:
+    def padded(self) -> list[list[np.ndarray]]:
+        """Of every device its numbers and the pad that the server knows, modulo each prime, in plain integers."""
+        study, ring, found = self.world.study, self.world.study.ring, []
+        for place, (member, shares) in enumerate(zip(self.listed.members, self.listed.shares, strict=True)):
+            triangle = self.world.matrices[place][np.triu_indices(D)]
+            numbers = np.concatenate([self.world.vectors[place], triangle]).astype(object)
+            members = digest(wire.encode(self.listed.members))
+            bound = bound_to(study.digest, ASK, members, member.name, shares.nonce)
+            pad = ring.zeros(study.sizes.numbers)
+            study.form.known(ring, pad, self.session.known.own.with_public(member.public), b"", bound)
+            found.append([(numbers + plane.astype(np.int64)) % p for plane, p in zip(pad, ring.primes, strict=True)])
+        return found
+
+    def asks(self, place: int, e: np.ndarray | None, listed: wire.List | None = None) -> Any:
         session, study = self.session, self.world.study
         listed = listed or self.listed
         ids: Any = session.known.ids
         digests: Any = [digest(wire.encode(one)) for one in (listed.members, listed)]
-        fields: list[Any] = [*ids, ASK, *digests, e.astype("<i8").tobytes()]
+        fields: list[Any] = [*ids, ASK, *digests, b"" if e is None else e.astype("<i8").tobytes()]
         common = wire.CodedAnswerCommon(*fields)
         envelopes = {i: session.envelopes[ASK][i].get(place, b"") for i in study.senders(place) if i != place}
         return self.sent(place, "answer", common, wire.CodedAnswerOwn(listed, envelopes, 0))
@@ -211,7 +240,8 @@ class Reads:
         plain = session.known.open(study.names[place], reply)
         if kind == "put":
             return ""
-        return study.ring.unpack(wire.decode(plain, wire.CodedAnswered, "").numbers, D * C)
+        count = D * C if common.e else LENGTH
+        return study.ring.unpack(wire.decode(plain, wire.CodedAnswered, "").numbers, count)
 
     def decoded(self, answers: dict[int, np.ndarray]) -> np.ndarray:
         study, ring = self.world.study, self.world.study.ring

@@ -249,6 +249,10 @@ class CodedDevice(Device):
     # -- phase 2 (paper IV-C)
 
     def _answered_epoch(self, keys: GenerationKeys, common: wire.CodedAnswerCommon, own: wire.CodedAnswerOwn) -> bytes:
+        """C without e, and Cbar e with one, of sums that are kept: the server, who has asked for both, adds them.
+
+        Paper: IV-C (a) to (c). Shown by ``pytest tests/coded/test_coded_sums.py -k added_up_before``.
+        """
         study, ring = self._study, self._study.ring
         found = self._sum(keys, common, own.list)
         if own.list is not None:

@@ -75,7 +75,7 @@ class PaperSystem:
     def answer(self, device: int, update: Integers) -> Integers:
         """C_i + Cbar_i e: what device i sends in phase 2.
 
-        Paper: IV-C. Shown by ``pytest tests/paper/test_paper_system.py -k both_phases``.
+        Paper: IV-C, IV-C (a) to (c). Shown by ``pytest tests/paper/test_paper_system.py -k both_phases``.
         """
         return self._coded[device].gradient(self.datatype, update)
 
