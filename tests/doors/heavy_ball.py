@@ -3,29 +3,31 @@
 import numpy as np
 
 from codedfl import SolverKind, SolverSettings
+from codedfl.typing import Floats
 
 
 class HeavyBall:
     def __init__(self, epochs: int, regularisation: float, step: float = 1.0, memory: float = 0.8) -> None:
         self.epochs, self.regularisation, self.step, self.memory = epochs, regularisation, step, memory
-        self.model: np.ndarray | None = None
+        self.model: Floats | None = None
 
-    def start(self, initial: np.ndarray, constant: np.ndarray, samples: int) -> None:
+    def start(self, initial: Floats, constant: Floats, samples: int) -> None:
         self.initial, self.constant, self.samples, self.epoch = initial, constant, samples, 1
-        self.model, self.last = initial.copy(), np.zeros_like(initial)
+        self.moved, self.last = np.zeros_like(initial), np.zeros_like(initial)
         self._go(constant)
 
-    def request(self) -> np.ndarray | None:
-        return None if self.epoch >= self.epochs else self.model - self.initial
+    def request(self) -> Floats | None:
+        return None if self.epoch >= self.epochs else self.moved
 
-    def receive(self, sent: np.ndarray, product: np.ndarray) -> None:
+    def receive(self, sent: Floats, product: Floats) -> None:
         self.epoch += 1
         self._go(self.constant + product)
 
-    def _go(self, gradient: np.ndarray) -> None:
-        downhill = gradient / self.samples + self.regularisation * self.model
+    def _go(self, gradient: Floats) -> None:
+        downhill = gradient / self.samples + self.regularisation * (self.initial + self.moved)
         self.last = self.memory * self.last - self.step * downhill
-        self.model = self.model + self.last
+        self.moved = self.moved + self.last
+        self.model = self.initial + self.moved
 
 
 def made(settings: SolverSettings) -> HeavyBall:

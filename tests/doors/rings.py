@@ -1,12 +1,15 @@
 """A data set from outside: rings around the origin, a class each."""
 
+from pathlib import Path
+
 import numpy as np
 
 from codedfl import Dataset
+from codedfl.typing import FileProgress
 from codedfl_lab.datasets import NamedDataset
 
 
-def load(data_dir, progress, use_network):
+def load(data_dir: Path | None, progress: FileProgress | None, use_network: bool) -> Dataset:
     """Two thousand points; nothing is fetched."""
     rng = np.random.default_rng(0)
     ring, angle = rng.integers(0, 3, 2000), rng.uniform(0, 2 * np.pi, 2000)

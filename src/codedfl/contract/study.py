@@ -243,7 +243,7 @@ class Study:
             if said is not None and name not in required:
                 raise InvalidInput(f"{name} must be left out with {self.features} features, got {said}")
         if self._map is not None:
-            own_keys(self._map, dict(self.feature_keys))
+            own_keys(self._map.name, self._map.Keys, dict(self.feature_keys))
         _ = self.feature_count
         if self.features == NO_FEATURES and self.held_out:
             raise InvalidInput(f"held_out must be 0 without features: there is nothing to score, got {self.held_out}")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from codedfl.typing import Floats, Seconds
-from codedfl_lab.fleet.latency import Direction, LatencyModel
+from codedfl_lab.fleet.latency import Direction, LatencyModel, Now
 
 
 @dataclass(frozen=True)
@@ -29,15 +29,13 @@ class Altered:
     name: ClassVar[str]
 
     @abstractmethod
-    def longer(self, usual: Seconds, rng: np.random.Generator, now: float | Seconds) -> Seconds:
+    def longer(self, usual: Seconds, rng: np.random.Generator, now: Now) -> Seconds:
         """How long it takes what usually takes ``usual`` seconds, (draws, D), and begins ``now``."""
 
     @abstractmethod
     def mean_factor(self) -> float: ...
 
-    def compute_times(
-        self, macs: ArrayLike, draws: int, rng: np.random.Generator, now: float | Seconds = 0.0
-    ) -> Seconds:
+    def compute_times(self, macs: ArrayLike, draws: int, rng: np.random.Generator, now: Now = 0.0) -> Seconds:
         return self.longer(self.usual.compute_times(macs, draws, rng, now), rng, now)
 
     def transfer_times(
@@ -47,7 +45,7 @@ class Altered:
         draws: int,
         rng: np.random.Generator,
         chunk_bits: float | None = None,
-        now: float | Seconds = 0.0,
+        now: Now = 0.0,
     ) -> Seconds:
         return self.longer(self.usual.transfer_times(bits, direction, draws, rng, chunk_bits, now), rng, now)
 
@@ -66,11 +64,11 @@ class Slowed(Altered):
     def factors(self, draws: int, now: Seconds) -> Seconds:
         """(draws, D), for beginnings ``now`` of that shape."""
 
-    def longer(self, usual: Seconds, rng: np.random.Generator, now: float | Seconds) -> Seconds:  # noqa: ARG002
+    def longer(self, usual: Seconds, rng: np.random.Generator, now: Now) -> Seconds:  # noqa: ARG002
         return usual * self.factors(len(usual), spread(now, usual.shape))
 
 
-def spread(now: float | Seconds, shape: tuple[int, ...]) -> Seconds:
+def spread(now: Now, shape: tuple[int, ...]) -> Seconds:
     """Beginnings as (draws, D), whether one is given for all or one each."""
     return np.broadcast_to(np.asarray(now, dtype=np.float64), shape)
 

@@ -22,6 +22,8 @@ from codedfl.typing import Floats, Seconds
 from codedfl_lab.fleet.fleet import RATED_BITS, Fleet
 
 Direction = Literal["up", "down"]
+Now = float | Seconds
+"""When something begins, in virtual seconds since the start of the run."""
 SharingConvention = Literal["authors", "per-message", "multicast"]
 """How the bulk data of a sharing phase travels and is timed.
 
@@ -77,9 +79,7 @@ class LatencyModel(Protocol):
     (3, 25)
     """
 
-    def compute_times(
-        self, macs: ArrayLike, draws: int, rng: np.random.Generator, now: float | Seconds = 0.0
-    ) -> Seconds:
+    def compute_times(self, macs: ArrayLike, draws: int, rng: np.random.Generator, now: Now = 0.0) -> Seconds:
         """(draws, D) times to compute ``macs`` MACs; 0 MACs should take no time."""
         ...
 
@@ -90,7 +90,7 @@ class LatencyModel(Protocol):
         draws: int,
         rng: np.random.Generator,
         chunk_bits: float | None = None,
-        now: float | Seconds = 0.0,
+        now: Now = 0.0,
     ) -> Seconds:
         """(draws, D) times of one message of ``bits`` payload bits; with ``chunk_bits`` chunks fail on their own."""
         ...
@@ -117,9 +117,7 @@ class FleetLatency:
 
     fleet: Fleet
 
-    def compute_times(
-        self, macs: ArrayLike, draws: int, rng: np.random.Generator, now: float | Seconds = 0.0
-    ) -> Seconds:
+    def compute_times(self, macs: ArrayLike, draws: int, rng: np.random.Generator, now: Now = 0.0) -> Seconds:
         """(draws, D) times to compute ``macs`` MACs; 0 MACs take no time.
 
         Paper: III-B. Shown by ``pytest tests/fleet/test_latency.py -k shifted_exponential``.
@@ -140,7 +138,7 @@ class FleetLatency:
         draws: int,
         rng: np.random.Generator,
         chunk_bits: float | None = None,
-        now: float | Seconds = 0.0,
+        now: Now = 0.0,
     ) -> Seconds:
         """(draws, D) times of one message.
 
@@ -196,9 +194,7 @@ class RunLatency:
     model: LatencyModel
     order: NDArray[np.intp]
 
-    def compute_times(
-        self, macs: ArrayLike, draws: int, rng: np.random.Generator, now: float | Seconds = 0.0
-    ) -> Seconds:
+    def compute_times(self, macs: ArrayLike, draws: int, rng: np.random.Generator, now: Now = 0.0) -> Seconds:
         return self.model.compute_times(self._by_device(macs), draws, rng, self._by_device(now))[..., self.order]
 
     def mean_compute_times(self, macs: ArrayLike) -> Seconds:
@@ -211,7 +207,7 @@ class RunLatency:
         draws: int,
         rng: np.random.Generator,
         chunk_bits: float | None = None,
-        now: float | Seconds = 0.0,
+        now: Now = 0.0,
     ) -> Seconds:
         amount, begins = self._by_device(bits), self._by_device(now)
         return self.model.transfer_times(amount, direction, draws, rng, chunk_bits, begins)[..., self.order]
@@ -233,7 +229,7 @@ def epoch_arrivals(
     draws: int,
     rng: np.random.Generator,
     chunk_bits: float | None = None,
-    now: float | Seconds = 0.0,
+    now: Now = 0.0,
 ) -> Seconds:
     """(draws, D) times from the start of an epoch to each device's answer.
 

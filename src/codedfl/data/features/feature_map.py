@@ -178,6 +178,7 @@ class PlainMap(ABC):
 FEATURE_MAPS = Register[type[FeatureMap]]("codedfl.data.features", (FEATURES, "feature map"))
 
 Map = TypeVar("Map", bound=type[FeatureMap])
+Keys = TypeVar("Keys", bound=msgspec.Struct)
 
 
 def register_feature_map(feature_map: Map) -> Map:
@@ -208,11 +209,11 @@ def feature_map_from_dict(saved: Unchecked) -> FeatureMap:
     return by_kind[kind].from_dict(saved)
 
 
-def own_keys(feature_map: type[FeatureMap], said: Mapping[str, Any]) -> msgspec.Struct:
+def own_keys(name: str, keys: type[Keys], said: Mapping[str, Any]) -> Keys:
     """The keys of a map's own, each of its type; whatever is not said takes its default."""
-    known = {one.name: one for one in msgspec.structs.fields(feature_map.Keys)}
-    only(f"keys of {feature_map.name} features", said, known)
+    known = {one.name: one for one in msgspec.structs.fields(keys)}
+    only(f"keys of {name} features", said, known)
     for name, one in known.items():
         if one.required and name not in said:
             raise InvalidInput(f"features.{name} must be said, got nothing")
-    return feature_map.Keys(**{key: typed(f"features.{key}", value, known[key].type) for key, value in said.items()})
+    return keys(**{key: typed(f"features.{key}", value, known[key].type) for key, value in said.items()})

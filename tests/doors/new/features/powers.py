@@ -6,7 +6,9 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
-from codedfl.data.features.feature_map import PlainMap, own_keys, register_feature_map
+from codedfl.data.features.feature_map import FeatureChoice, PlainMap, own_keys, register_feature_map
+from codedfl.data.preprocessing import Preprocessing
+from codedfl.typing import Floats, Rows
 
 
 class PowersKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -27,13 +29,13 @@ class Powers(PlainMap):
     Keys: ClassVar[type[msgspec.Struct]] = PowersKeys
 
     @classmethod
-    def choose(cls, inputs, choice):
-        return cls(inputs.n_columns, own_keys(cls, choice.keys).degree, inputs.bound)
+    def choose(cls, inputs: Preprocessing, choice: FeatureChoice) -> "Powers":
+        return cls(inputs.n_columns, own_keys(cls.name, PowersKeys, choice.keys).degree, inputs.bound)
 
     @property
-    def n_features(self):
+    def n_features(self) -> int:
         return 1 + self.degree * self.input_dim
 
-    def transform(self, X):
+    def transform(self, X: Rows) -> Floats:
         powers = [(X.astype(np.float64) / self.bound) ** power for power in range(1, self.degree + 1)]
         return self.bound * np.hstack([np.ones((len(X), 1)), *powers])

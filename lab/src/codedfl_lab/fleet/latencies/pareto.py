@@ -10,6 +10,7 @@ import numpy as np
 from codedfl.errors import InvalidInput
 from codedfl.typing import Seconds
 from codedfl_lab.fleet.altered import Altered
+from codedfl_lab.fleet.latency import Now
 from codedfl_lab.fleet.latency_models import register_latency
 
 
@@ -38,7 +39,7 @@ class Pareto(Altered):
         if not 1 < self.shape < np.inf:
             raise InvalidInput(f"shape of pareto must be above 1, or times have no mean, got {self.shape}")
 
-    def longer(self, usual: Seconds, rng: np.random.Generator, now: float | Seconds) -> Seconds:  # noqa: ARG002
+    def longer(self, usual: Seconds, rng: np.random.Generator, now: Now) -> Seconds:  # noqa: ARG002
         return usual * (1 + rng.pareto(self.shape, usual.shape))
 
     def mean_factor(self) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 from codedfl.errors import InvalidInput
 from codedfl.typing import Seconds
 from codedfl_lab.fleet.altered import Altered, by_chance, spread
+from codedfl_lab.fleet.latency import Now
 from codedfl_lab.fleet.latency_models import register_latency
 
 
@@ -45,7 +46,7 @@ class Vanishing(Altered):
                 f" {self.probability} and {self.period}"
             )
 
-    def longer(self, usual: Seconds, rng: np.random.Generator, now: float | Seconds) -> Seconds:  # noqa: ARG002
+    def longer(self, usual: Seconds, rng: np.random.Generator, now: Now) -> Seconds:  # noqa: ARG002
         """The time that passes until a device was there for ``usual`` seconds; at least one period at a time."""
         draws, device = len(usual), np.arange(usual.shape[-1])
         begun = spread(now, usual.shape)
