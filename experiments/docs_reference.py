@@ -26,8 +26,8 @@ from codedfl.contract import policy as policy_config
 from codedfl.contract import toml_file
 from codedfl.contract.models import MODELS
 from codedfl.contract.policy import Policy
-from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
-from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn
+from codedfl.contract.study import Study
+from codedfl.data.columns import CategoryColumn, ClassTarget, DerivedColumn, NumberColumn, NumberTarget
 from codedfl.data.tables import as_raw_table
 from codedfl.files import write_text
 from codedfl.privacy.budget import Budget
@@ -156,8 +156,8 @@ def study_file() -> str:
         lines.append("")
     columns: dict[str, type] = {"number": NumberColumn, "category": CategoryColumn, "derived": DerivedColumn}
     for kind, column_keys in toml_file.COLUMN_KEYS.items():
-        words = {**_said(StudyColumn), **_said(columns[kind]), "kind": f'"{kind}"'}
-        default = {one.name: _default(one) for one in (*fields(StudyColumn), *fields(columns[kind]))}
+        words = {**_said(NumberColumn), **_said(columns[kind]), "kind": f'"{kind}"'}
+        default = {one.name: _default(one) for one in fields(columns[kind])}
         default |= dict.fromkeys(("kind", "range", "step"), "must be said")
         lines += [f'## [[column]] with kind = "{kind}"', "", "| key | default | what it is |", "|---|---|---|"]
         lines += [f"| `{key}` | {default[key]} | {_cell(words[key])} |" for key in column_keys]
@@ -173,12 +173,13 @@ def study_file() -> str:
         "| `range`, `step` | must be said | of each of them, as for a column |",
         "",
     ]
-    for heading, made in (
+    sections: tuple[tuple[str, type], ...] = (
         ("[target] with a range", NumberTarget),
         ("[target] with classes", ClassTarget),
         *((f'[[model]] with kind = "{kind}"', made) for kind, made in sorted(MODELS.items())),
         ("[noise]", Budget),
-    ):
+    )
+    for heading, made in sections:
         lines += [f"## {heading}", "", *_dataclass_table(made), ""]
     lines += ["## A whole one", "", "As `codedfl study new` writes it for a table of two columns and a target:", ""]
     sample = {"age": np.array([34.0, 58.0, 71.0]), "sex": np.array(["f", "m", "f"]), "days": np.array([3.5, 6.2, 7.1])}

@@ -36,8 +36,9 @@ from codedfl.authoring.draft import draft_from_table_one, draft_of_table, study_
 from codedfl.contract.merging import merged_study, recoded
 from codedfl.contract.models import MODELS
 from codedfl.contract.policy import Policy
-from codedfl.contract.study import NumberTarget, Study
+from codedfl.contract.study import Study
 from codedfl.contract.toml_file import parse_study
+from codedfl.data.columns import NumberTarget
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.device.study_sums import StudySums
 from codedfl.engines.virtual_time import Delay

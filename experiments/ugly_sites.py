@@ -18,8 +18,8 @@ import numpy as np
 from codedfl.analyses.inference import Inference
 from codedfl.contract.merging import merged_study, recoded
 from codedfl.contract.policy import Policy
-from codedfl.contract.study import NumberTarget, Study, StudyColumn
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.contract.study import Study
+from codedfl.data.columns import CategoryColumn, Column, NumberColumn, NumberTarget
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.run.rehearsal import Rehearsed, made_up_roster, rehearse
 from codedfl.typing import Floats
@@ -84,8 +84,8 @@ def study_of(ugly: Ugly, rows: Mapping[str, Any]) -> Study:
         step = 1.0 if (values % 1 == 0).all() else 0.01
         return (float(np.floor(values.min())), float(np.ceil(values.max()))), step
 
-    columns = [StudyColumn(NumberColumn(name), *grid(name)) for name in ugly.numbers]
-    columns += [StudyColumn(CategoryColumn(name, tuple(sorted(set(rows[name]))))) for name in ugly.categories]
+    columns: list[Column] = [NumberColumn(name, *grid(name)) for name in ugly.numbers]
+    columns += [CategoryColumn(name, tuple(sorted(set(rows[name])))) for name in ugly.categories]
     target = NumberTarget(ugly.target, *grid(ugly.target))
     return Study(ugly.table, tuple(columns), target, 5000, 5000, 5, regularisation=0.0, held_out=0.0, inference=True)
 
@@ -115,9 +115,9 @@ def tried(ugly: Ugly, seed: int) -> Cut:
         return Cut(len(tables), refused, (), np.inf, np.inf)
     findings = rehearse(rehearsed, np.random.default_rng(0)).findings
     names = tuple(
-        f"{one.column.name}: {', '.join(one.column.levels[place] for place in gone)}"
+        f"{one.name}: {', '.join(one.levels[place] for place in gone)}"
         for one, gone in zip(study.columns, findings.merged, strict=False)
-        if gone and isinstance(one.column, CategoryColumn)
+        if gone and isinstance(one, CategoryColumn)
     )
     assert isinstance(findings.inference, Inference), findings.no_inference
     whole = [pooled(study, rehearsed, merged) for merged in (findings.merged, ())]

@@ -26,12 +26,11 @@ from codedfl.contract.models.survival import SurvivalModel
 from codedfl.contract.models.table import TableModel
 from codedfl.contract.roster import Roster, save_roster
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import ClassTarget, Study, SubModel
-from codedfl.contract.study_columns import NumberTarget, StudyColumn
+from codedfl.contract.study import Study, SubModel
 from codedfl.contract.toml_file import parse_study
 from codedfl.crypto.key_files import DEVICE_KEY
 from codedfl.crypto.sealed import Identity
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.data.columns import CategoryColumn, ClassTarget, NumberColumn, NumberTarget
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.device.membership import Membership
 from codedfl.privacy.budget import Budget
@@ -43,9 +42,9 @@ NAMES = tuple(f"clinic-{i}" for i in range(7))  # two pods: clinic-0 to 3, and c
 LINEAR = Study(
     "stays",
     (
-        StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0),
-        StudyColumn(NumberColumn("crp", 5.0), (0.0, 300.0), 0.1),
-        StudyColumn(CategoryColumn("ward", ("a", "b", "rare", "rarest"))),
+        NumberColumn("age", (0.0, 110.0), 1.0),
+        NumberColumn("crp", (0.0, 300.0), 0.1, missing=5.0),
+        CategoryColumn("ward", ("a", "b", "rare", "rarest")),
     ),
     NumberTarget("days", (0.0, 60.0), 1.0),
     max_rows=2000,
@@ -75,7 +74,7 @@ def studies() -> dict[str, Study]:
     """One of each kind, without roster and server."""
     sorted_out = ClassTarget("ill", ("no", "yes"))
     plain: dict[str, Any] = {"inference": False, "models": ()}
-    ranges = tuple(replace(one, scale="range") if one.range else one for one in LINEAR.columns)
+    ranges = tuple(replace(one, scale="range") if isinstance(one, NumberColumn) else one for one in LINEAR.columns)
     noise: dict[str, Any] = {"noise": Budget(8.0, 4), "held_out": 0.0, "columns": ranges, "least_participants": 5}
     return {
         "linear": LINEAR,
@@ -88,7 +87,7 @@ def studies() -> dict[str, Study]:
         ),
         "models": replace(
             LINEAR,
-            columns=(*LINEAR.columns, StudyColumn(NumberColumn("home", in_model=False), (0.0, 1.0), 1.0)),
+            columns=(*LINEAR.columns, NumberColumn("home", (0.0, 1.0), 1.0, in_model=False)),
             models=(
                 PoissonModel("visits", ("age", "crp", "ward")),
                 TableModel("by ward", ("ward",)),

@@ -17,8 +17,8 @@ from codedfl.contract.models import StudyModel
 from codedfl.contract.models.cox import CoxModel
 from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.policy import Policy
-from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.contract.study import Study
+from codedfl.data.columns import CategoryColumn, ClassTarget, Column, NumberColumn, NumberTarget
 from codedfl.data.model import TrainedModel
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.run.rehearsal import Rehearsed, made_up_roster, rehearse
@@ -70,9 +70,9 @@ def fitted(study: Study, tables: Mapping[str, RawTable]) -> Fitted:
 
 
 def _tcga_study(names: tuple[str, ...]) -> Study:
-    marks = [StudyColumn(NumberColumn(one), (0.0, 1.0), 1.0) for one in names if one != "age_at_index"]
-    age = StudyColumn(NumberColumn("age_at_index"), (26.0, 90.0), 1.0)
-    event = StudyColumn(NumberColumn("E", in_model=False), (0.0, 1.0), 1.0)
+    marks = [NumberColumn(one, (0.0, 1.0), 1.0) for one in names if one != "age_at_index"]
+    age = NumberColumn("age_at_index", (26.0, 90.0), 1.0)
+    event = NumberColumn("E", (0.0, 1.0), 1.0, in_model=False)
     times = tuple(map(float, range(30, 8641, 30)))
     model = CoxModel("survival", names, "E", times, regularisation=_RIDGE, bound=_BOUND)
     target = NumberTarget("T", (0.0, 8700.0), 1.0)
@@ -120,10 +120,10 @@ def _theirs(name: str, data_dir: Path | None) -> Iterator[tuple[str, Score]]:
         yield f"FLamby, {words}", over_seeds(found, method)
 
 
-def _heart_column(name: str, table: pd.DataFrame) -> StudyColumn:
+def _heart_column(name: str, table: pd.DataFrame) -> Column:
     if name in _NUMBERS:
-        return StudyColumn(NumberColumn(name), *_NUMBERS[name])
-    return StudyColumn(CategoryColumn(name, tuple(sorted(set(table[name])))))
+        return NumberColumn(name, *_NUMBERS[name])
+    return CategoryColumn(name, tuple(sorted(set(table[name]))))
 
 
 def heart_rows(data_dir: Path | None = None) -> tuple[Study, dict[str, RawTable], pd.DataFrame]:
@@ -139,7 +139,7 @@ def heart_rows(data_dir: Path | None = None) -> tuple[Study, dict[str, RawTable]
 
 
 def _levels(study: Study) -> int:
-    return sum(len(one.column.levels) for one in study.columns if isinstance(one.column, CategoryColumn))
+    return sum(len(one.levels) for one in study.columns if isinstance(one, CategoryColumn))
 
 
 def accuracy(data_dir: Path | None = None) -> Rows:

@@ -11,8 +11,8 @@ import numpy as np
 from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.contract.models import StudyModel
 from codedfl.contract.snapshot import take_snapshot
-from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.contract.study import Study
+from codedfl.data.columns import CategoryColumn, ClassTarget, Column, NumberColumn, NumberTarget
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.run.rehearsal import Rehearsed, dealt_out, made_up_roster, rehearsal_key, rehearse
 from codedfl.typing import Floats
@@ -46,11 +46,11 @@ class Case:
         made = Study("case", columns, self._target(), 2 * n, n, 3, held_out=0.0)
         return replace(made, models=models, **changes)
 
-    def _column(self, name: str) -> StudyColumn:
+    def _column(self, name: str) -> Column:
         values, inside = self.values[name], name not in self.beside
         if values.dtype.kind == "U":
-            return StudyColumn(CategoryColumn(name, tuple(np.unique(values).tolist()), in_model=inside))
-        return StudyColumn(NumberColumn(name, in_model=inside), self._range(name), self.steps[name])
+            return CategoryColumn(name, tuple(np.unique(values).tolist()), in_model=inside)
+        return NumberColumn(name, self._range(name), self.steps[name], in_model=inside)
 
     def _target(self) -> NumberTarget | ClassTarget:
         values = self.values[self.target]
@@ -68,9 +68,7 @@ class Case:
     def gridded(self, study: Study) -> dict[str, Floats]:
         """The numbers as totals see them, by name; texts as they are."""
         rows = take_snapshot(study, self.table, bytes(32))
-        found = {
-            one.column.name: np.asarray(one.values(rows.codes[:, place])) for place, one in enumerate(study.columns)
-        }
+        found = {one.name: np.asarray(one.values(rows.codes[:, place])) for place, one in enumerate(study.columns)}
         return {**found, self.target: np.asarray(study.target.values(rows.target))}
 
 

@@ -76,7 +76,7 @@ def calibration_line() -> Iterator[Line]:
     rows = [take_snapshot(study, one, rehearsal_key(name)) for name, one in parts.items()]
     kept = [one.part(held_out=True) for one in rows]
     codes, y = (np.concatenate([getattr(one, key) for one in kept]) for key in ("codes", "target"))
-    values = {one.column.name: one.values(codes[:, k]) for k, one in enumerate(study.columns)}
+    values = {one.name: one.values(codes[:, k]) for k, one in enumerate(study.columns)}
     chance = np.asarray(fit.model.predict(as_raw_table({one: values[one] for one in ("age", "ward")}, "rows"))).ravel()
     made = sm.Logit(y, sm.add_constant(np.log(chance / (1 - chance)))).fit(disp=0, tol=1e-14)
     ours = np.array([fit.calibration.intercept, fit.calibration.slope])

@@ -15,9 +15,8 @@ from codedfl.analyses.study_analysis import refit
 from codedfl.authoring.draft import draft_of_table, study_text
 from codedfl.contract.models import SubModel
 from codedfl.contract.study import Study
-from codedfl.contract.study_columns import NumberTarget, StudyColumn
 from codedfl.contract.toml_file import parse_study
-from codedfl.data.columns import NumberColumn
+from codedfl.data.columns import NumberColumn, NumberTarget
 from codedfl.data.tables import as_raw_table
 from totals import conducted, dealt
 from wording import exactly
@@ -61,7 +60,7 @@ def test_a_draft_of_one_part_of_a_table_moves_no_slope_or_stops(name: str, dealt
 def clipping_study(most_clipped: float = 0.0) -> tuple[Study, dict[str, np.ndarray]]:
     rng = np.random.default_rng(1)
     values = {"age": rng.integers(20, 90, 400), "cost": rng.integers(0, 200, 400), "days": rng.integers(0, 30, 400)}
-    columns = tuple(StudyColumn(NumberColumn(one), (0.0, 199.0), 1.0) for one in ("age", "cost"))
+    columns = tuple(NumberColumn(one, (0.0, 199.0), 1.0) for one in ("age", "cost"))
     study = Study("s", columns, NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, inference=True, held_out=0.0)
     models = (SubModel("age", ("age",), inference=True), SubModel("cost", ("cost",), inference=True))
     return replace(study, most_clipped=most_clipped, models=models), values

@@ -21,10 +21,10 @@ from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.models.poisson import PoissonModel
 from codedfl.contract.models.robust import RobustModel
 from codedfl.contract.models.table import TableModel
-from codedfl.contract.study import ClassTarget, Study, StudyColumn
+from codedfl.contract.study import Study
 from codedfl.contract.toml_file import parse_study
 from codedfl.contract.words import explain
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.data.columns import CategoryColumn, ClassTarget, NumberColumn
 from codedfl.data.model import TrainedModel
 from codedfl.data.tables import as_raw_table
 from codedfl.errors import InvalidInput
@@ -63,7 +63,7 @@ def test_the_second_class_of_the_file_is_modelled_whatever_the_alphabet_says(mod
     """3 of 4 exposed are cases, 1 of 3 others: the odds ratio of being a case is 3 / (1 / 2) = 6."""
     ill = ["case"] * 75 + ["control"] * 25 + ["case"] * 30 + ["control"] * 60
     table = as_raw_table({"ward": np.repeat(["exposed", "not"], [100, 90]), "ill": np.array(ill)}, "rows")
-    ward = StudyColumn(CategoryColumn("ward", ("not", "exposed")))
+    ward = CategoryColumn("ward", ("not", "exposed"))
     for classes, odds in ((("control", "case"), 6.0), (("case", "control"), 1 / 6)):
         study = Study("s", (ward,), ClassTarget("ill", classes), 500, 190, 3, held_out=0.0, models=(model,))
         found = conducted(study, dealt(study, table))
@@ -147,8 +147,8 @@ def test_points_are_counted_over_all_models():
 def test_a_level_that_nobody_has_changes_nothing(case: Case, model: StudyModel, levels: str):
     """Also where it would be the one that the others are compared with."""
     study = case.study(model)
-    ward = StudyColumn(CategoryColumn("ward", tuple(levels)))
-    columns = tuple(ward if one.column.name == "ward" else one for one in study.columns)
+    ward = CategoryColumn("ward", tuple(levels))
+    columns = tuple(ward if one.name == "ward" else one for one in study.columns)
     without, with_it = (found(case, one).models[0] for one in (study, replace(study, columns=columns)))
     for one in (without, with_it):
         assert isinstance(one, GlmFinding | InferenceFinding) and one.inference is not None, one.lines()
@@ -203,7 +203,7 @@ def test_targets_that_do_not_fit():
         made_up("poisson").study(MODEL)
     with pytest.raises(InvalidInput, match=exactly("the target 'y' must be whole numbers from 0 for the model 'm'")):
         made_up("logistic").study(PoissonModel("m", ("age",)))
-    below = StudyColumn(NumberColumn("weight", in_model=False), (-1.0, 1.0), 1.0)
+    below = NumberColumn("weight", (-1.0, 1.0), 1.0, in_model=False)
     study = made_up("logistic").study(replace(MODEL, weights="weight"))
     with pytest.raises(InvalidInput, match=exactly("weights of the model 'm' must be from 0, got 'weight' below")):
         replace(study, columns=(*study.columns[:2], below))

@@ -23,8 +23,8 @@ from codedfl.analyses.inference import Inference, LeastSquaresFit
 from codedfl.analyses.linear import LinearTotal
 from codedfl.analyses.study_analysis import refit
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.contract.study import Study, SubModel
+from codedfl.data.columns import CategoryColumn, ClassTarget, Column, NumberColumn, NumberTarget
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import Ask
@@ -45,9 +45,9 @@ def table(**extra: np.ndarray) -> RawTable:
     return as_raw_table({**columns, **extra, "outcome": data.target}, "diabetes.csv")
 
 
-def study(scale: str = "moments", extra: tuple[StudyColumn, ...] = (), **changes: Any) -> Study:
-    columns = [StudyColumn(NumberColumn(name), ends[:2], ends[2], scale) for name, ends in RANGES.items()]
-    sex = StudyColumn(CategoryColumn("sex", ("f", "m")))
+def study(scale: str = "moments", extra: tuple[Column, ...] = (), **changes: Any) -> Study:
+    columns = [NumberColumn(name, ends[:2], ends[2], scale=scale) for name, ends in RANGES.items()]
+    sex = CategoryColumn("sex", ("f", "m"))
     made = Study(
         "diabetes", (*columns, sex, *extra), NumberTarget("outcome", (0.0, 400.0), 1.0), 1000, 500, 3, held_out=0.3
     )
@@ -124,7 +124,7 @@ def made_study(made: tuple[LinearTotal, list[Snapshot]]) -> tuple[Study, list[Sn
 def test_classes_are_ridge_on_one_hot_rows():
     data = load_iris()
     raw = as_raw_table({**{f"x{j}": data.data[:, j] for j in range(4)}, "kind": data.target}, "iris.csv")
-    columns = tuple(StudyColumn(NumberColumn(f"x{j}"), (0.0, 10.0), 0.1) for j in range(4))
+    columns = tuple(NumberColumn(f"x{j}", (0.0, 10.0), 0.1) for j in range(4))
     total, snapshots = totalled(Study("iris", columns, ClassTarget("kind", (0, 1, 2)), 500, 500, 3), raw)
     codes, target = pooled(snapshots)
     X = total.study.matrix(codes)
@@ -279,8 +279,8 @@ def test_lambda_by_generalised_cross_validation(made: tuple[LinearTotal, list[Sn
 @pytest.mark.parametrize("levels", [("f", "m", "x"), ("x", "f", "m"), ("f", "x", "m")])
 def test_levels_that_nobody_has_have_no_coefficients(levels: tuple[str, ...]):
     plain = study(held_out=0.0)
-    sex = StudyColumn(CategoryColumn("sex", levels))
-    only = StudyColumn(CategoryColumn("only", ("a", "b")))
+    sex = CategoryColumn("sex", levels)
+    only = CategoryColumn("only", ("a", "b"))
     made = replace(plain, columns=(*plain.columns[:-1], sex, only))
     total, _ = totalled(made, table(only=np.full(442, "b")))
     assert "depend" in refusal(total) or "constant" in refusal(total)
@@ -302,7 +302,7 @@ def test_columns_that_nearly_depend_on_each_other_cost_no_digits():
     x = np.round(rng.uniform(0, 1000, 200))
     powers = {f"power {k}": np.round(x**k / 1000 ** (k - 1), 2) for k in range(1, 7)}
     raw = as_raw_table({**powers, "y": np.round(x / 10 + rng.normal(0, 5, 200), 1)}, "powers.csv")
-    columns = tuple(StudyColumn(NumberColumn(name), (0.0, 1000.0), 0.01) for name in powers)
+    columns = tuple(NumberColumn(name, (0.0, 1000.0), 0.01) for name in powers)
     target = NumberTarget("y", (-100.0, 300.0), 0.1)
     total, snapshots = totalled(Study("p", columns, target, 500, 500, 3, held_out=0.0), raw)
     codes, y = pooled(snapshots)
@@ -327,7 +327,7 @@ def test_a_mean_far_from_the_deviation_costs_no_digit():
     rng = np.random.default_rng(0)
     day = np.round(20_000 + 100 * rng.random(300))
     raw = as_raw_table({"day": day, "y": np.round(day - 20_000 + 30 * rng.normal(size=300))}, "days.csv")
-    columns = (StudyColumn(NumberColumn("day"), (0.0, 10_000_000.0), 1.0),)
+    columns = (NumberColumn("day", (0.0, 10_000_000.0), 1.0),)
     total, snapshots = totalled(Study("d", columns, NumberTarget("y", (-300.0, 300.0), 1.0), 500, 500, 3), raw)
     X, y = gridded(*made_study((total, snapshots)))
     expected = sm.OLS(y, sm.add_constant(X - 20_000)).fit()
@@ -356,19 +356,19 @@ def test_columns_that_depend_on_each_other_are_named():
     raw = table()
     twice = 2 * np.round(raw.columns["bmi"], 1) + np.round(raw.columns["bp"], 2)
     refused = "columns must be independent for inference, got some that {}; leave some out"
-    column = StudyColumn(NumberColumn("twice"), (0.0, 400.0), 0.01)
+    column = NumberColumn("twice", (0.0, 400.0), 0.01)
     total, _ = totalled(study(extra=(column,)), table(twice=twice))
     message = refused.format("depend on each other (one clipped value would hide it): 'bmi', 'bp', 'twice'")
     with pytest.raises(InvalidInput, match=exactly(message)):
         total.ols()
     assert total.only(("bmi", "twice", "age")).ols().rows == total.rows
-    column = StudyColumn(NumberColumn("same"), (0.0, 400.0), 1.0)
+    column = NumberColumn("same", (0.0, 400.0), 1.0)
     total, _ = totalled(study(extra=(column,)), table(same=np.full(442, 7.0)))
     with pytest.raises(InvalidInput, match=exactly(refused.format("are constant: 'same'"))):
         total.ols()
     model = total.model()  # the ridge does not mind
     assert model.theta[11, 0] == 0.0
-    total, _ = totalled(study(extra=(StudyColumn(NumberColumn("twice"), (0.0, 400.0), 0.01),)), table(twice=twice))
+    total, _ = totalled(study(extra=(NumberColumn("twice", (0.0, 400.0), 0.01),)), table(twice=twice))
     message = "regularisation must be above 0 for these columns, got some that depend on each other"
     with pytest.raises(InvalidInput, match=exactly(message)):
         total.ridge(0.0)
@@ -386,7 +386,7 @@ def test_what_has_no_inference_is_refused(made: tuple[LinearTotal, list[Snapshot
     with pytest.raises(InvalidInput, match=r"^a total of gram must be 156 integers, got 3$"):
         LinearTotal(total.study, [1, 2, 3])
     raw = table(age=table().columns["outcome"])
-    perfect, _ = totalled(study(columns=(StudyColumn(NumberColumn("age"), (0.0, 400.0), 1.0),)), raw)
+    perfect, _ = totalled(study(columns=(NumberColumn("age", (0.0, 400.0), 1.0),)), raw)
     with pytest.raises(InvalidInput, match=r"^the target 'outcome' must not be a sum of columns for inference"):
         perfect.ols()
 

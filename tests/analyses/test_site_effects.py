@@ -13,9 +13,8 @@ from codedfl.contract.models import SubModel
 from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.snapshot import Snapshot, take_snapshot
 from codedfl.contract.study import Study
-from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn
 from codedfl.contract.toml_file import parse_study
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.data.columns import CategoryColumn, ClassTarget, NumberColumn, NumberTarget
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
 from totals import conducted
@@ -37,9 +36,9 @@ def table(seed: int = 0) -> RawTable:
 
 def study(crp: tuple[float, float] = (0.0, 300.0)) -> Study:
     columns = (
-        StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0),
-        StudyColumn(CategoryColumn("sex", ("f", "m"))),
-        StudyColumn(NumberColumn("crp"), crp, 0.1),
+        NumberColumn("age", (0.0, 110.0), 1.0),
+        CategoryColumn("sex", ("f", "m")),
+        NumberColumn("crp", crp, 0.1),
     )
     models = (SubModel("age", ("age",), inference=True),)
     target = NumberTarget("days", (-50.0, 100.0), 0.1)
@@ -123,7 +122,7 @@ def test_what_site_effects_do_not_go_with():
 
 def test_a_column_that_names_sites_is_refused_with_the_advice():
     rows, plain = table(), replace(study(), site_effects=False)
-    named = replace(plain, columns=(*plain.columns, StudyColumn(NumberColumn("site"), (0.0, 9.0), 1.0)), models=())
+    named = replace(plain, columns=(*plain.columns, NumberColumn("site", (0.0, 9.0), 1.0)), models=())
     message = (
         "column 'site' must vary on at least 3 devices, got fewer, so it tells devices apart: leave it out, or for"
         " effects of sites say site_effects = true, and each device subtracts its means"

@@ -19,8 +19,8 @@ from codedfl.analyses.study_analysis import conduct, refit
 from codedfl.contract.census import Decision
 from codedfl.contract.merging import merged_study, recoded
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.contract.study import Study, SubModel
+from codedfl.data.columns import CategoryColumn, ClassTarget, NumberColumn, NumberTarget
 from codedfl.data.features.pca_rbf import PrincipalFourierFeatures
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
@@ -49,10 +49,10 @@ def stays(n: int = 900, seed: int = 0) -> RawTable:
 
 def study(**changes: Any) -> Study:
     columns = (
-        StudyColumn(NumberColumn("age", missing=50.0), (0.0, 120.0), 1.0),
-        StudyColumn(NumberColumn("crp", missing=20.0), (0.0, 500.0), 0.1),
-        StudyColumn(CategoryColumn("ward", ("surgery", "medicine", "eye", "burns"))),
-        StudyColumn(NumberColumn("rare"), (0.0, 1.0), 1.0),
+        NumberColumn("age", (0.0, 120.0), 1.0, missing=50.0),
+        NumberColumn("crp", (0.0, 500.0), 0.1, missing=20.0),
+        CategoryColumn("ward", ("surgery", "medicine", "eye", "burns")),
+        NumberColumn("rare", (0.0, 1.0), 1.0),
     )
     made = Study("stays", columns, NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, inference=True)
     models = (SubModel("age", ("age",), inference=True), SubModel("rare too", ("rare", "ward"), 1e-3))
@@ -113,7 +113,7 @@ def test_columns_that_depend_on_each_other_cost_only_the_inference():
     raw = stays()
     columns = {**raw.columns, "again": raw.columns["crp"]}
     made = study()
-    made = replace(made, columns=(*made.columns, StudyColumn(NumberColumn("again", 20.0), (0.0, 500.0), 0.1)))
+    made = replace(made, columns=(*made.columns, NumberColumn("again", (0.0, 500.0), 0.1, missing=20.0)))
     found = conducted(made, dealt(made, as_raw_table(columns, "stays.csv")))
     assert found.inference is None
     assert found.no_inference.startswith("columns must be independent for inference")
@@ -153,8 +153,8 @@ def test_a_column_that_names_devices():
         " say site_effects = true, and each device subtracts its means"
     )
     for column, values in (
-        (StudyColumn(CategoryColumn("site", ("a", "b"))), ["a", "a", "b", "b"]),
-        (StudyColumn(NumberColumn("site"), (0.0, 10.0), 1.0), [1.0, 2.0, 3.0, 4.0]),
+        (CategoryColumn("site", ("a", "b")), ["a", "a", "b", "b"]),
+        (NumberColumn("site", (0.0, 10.0), 1.0), [1.0, 2.0, 3.0, 4.0]),
     ):
         with_site = replace(made, columns=(*made.columns, column))
         parts = np.array_split(np.arange(900), 4)
@@ -167,7 +167,7 @@ def test_a_column_that_names_devices():
 
 
 def test_levels_that_each_are_one_device_are_merged_away():
-    raw, column = stays(), StudyColumn(CategoryColumn("site", ("a", "b", "c", "d")))
+    raw, column = stays(), CategoryColumn("site", ("a", "b", "c", "d"))
     made = study()
     made = replace(made, columns=(*made.columns, column))
     rows = []
@@ -182,7 +182,7 @@ def test_levels_that_each_are_one_device_are_merged_away():
 def test_a_rare_class():
     raw = stays()
     table = as_raw_table({"age": raw.columns["crp"], "ward": raw.columns["ward"]}, "wards.csv")
-    column = StudyColumn(NumberColumn("age", missing=1.0), (0.0, 500.0), 0.1)
+    column = NumberColumn("age", (0.0, 500.0), 0.1, missing=1.0)
     made = Study("w", (column,), ClassTarget("ward", ("burns", "eye", "medicine", "surgery")), 5000, 1000, 3)
     message = (
         "class 'burns' must have at least 5 people, whatever 1 owners invent, got fewer: leave it out of the classes,"
@@ -199,7 +199,7 @@ def classes(data: Any, target: ClassTarget) -> tuple[Study, RawTable]:
     low, high = np.floor(data.data.min(axis=0)), np.ceil(data.data.max(axis=0))
     high[high == low] += 1  # pixels that never have ink
     columns = tuple(
-        StudyColumn(NumberColumn(name), (float(low[j]), float(high[j])), float(high[j] - low[j]) / 2**16)
+        NumberColumn(name, (float(low[j]), float(high[j])), float(high[j] - low[j]) / 2**16)
         for j, name in enumerate(names)
     )
     raw = as_raw_table({**{name: data.data[:, j] for j, name in enumerate(names)}, target.name: data.target}, "t.csv")

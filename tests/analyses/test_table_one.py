@@ -19,9 +19,8 @@ from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.roster import Roster
 from codedfl.contract.study import Study
-from codedfl.contract.study_columns import Grid, NumberTarget
 from codedfl.contract.toml_file import parse_study
-from codedfl.data.columns import CategoryColumn
+from codedfl.data.columns import CategoryColumn, Grid, NumberTarget
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
 from codedfl.statistics.histogram import Histogram, anchor_code, bin_starts
@@ -127,7 +126,7 @@ def test_the_real_study_clips_nobody_and_is_approved_after_the_description(tmp_p
     study = parse_study(text)
     study = replace(study, roster=digest, server_key=key)
     assert study.target == NumberTarget("days", (0.0, 15.0), 1.0) and study.id == "patient_id"
-    fills = {one.column.name: one.column.missing for one in study.columns}
+    fills = {one.name: one.missing for one in study.columns}
     crp = np.concatenate([one.column("crp") for one in tables])
     assert [name for name, fill in fills.items() if fill is not None] == ["crp"], "gaps where somebody has some"
     (said,) = (line for line in text.splitlines() if line.startswith("# Noticed: it has gaps"))
@@ -145,13 +144,9 @@ def test_who_could_be_described_can_take_part():
     table = stays()
     study = describing(table)
     codes: dict[str, tuple[Any, ...]] = {"age": (-9.0, "?"), "ward": ("unknown",)}
-    columns = (
-        replace(one, column=replace(one.column, missing_codes=codes.get(one.column.name, ()))) for one in study.columns
-    )
+    columns = (replace(one, missing_codes=codes.get(one.name, ())) for one in study.columns)
     _, result = described(replace(study, columns=tuple(columns)), table)
-    found = {
-        one.column.name: one.column for one in parse_study(study_text(draft_from_table_one(result, "", "t"))).columns
-    }
+    found = {one.name: one for one in parse_study(study_text(draft_from_table_one(result, "", "t"))).columns}
     assert {name: found[name].missing_codes for name in codes} == codes
     ward = found["ward"]
     assert isinstance(ward, CategoryColumn) and (ward.levels, ward.other) == (("eye", "surgery", "other"), "other")

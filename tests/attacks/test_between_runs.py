@@ -19,9 +19,9 @@ from codedfl.contract.merging import Merged
 from codedfl.contract.policy import Policy
 from codedfl.contract.roster import Roster
 from codedfl.contract.snapshot import Snapshot, take_snapshot
-from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
+from codedfl.contract.study import Study
 from codedfl.crypto.sealed import Identity
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.data.columns import CategoryColumn, ClassTarget, NumberColumn, NumberTarget
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.device.approved import ApprovedStudy
 from codedfl.device.study_sums import StudySums
@@ -37,9 +37,9 @@ NAMES = [f"hospital-{i}" for i in range(6)]
 IDENTITIES = {name: Identity(bytes([i + 1] * 32)) for i, name in enumerate(NAMES)}
 ROSTER = Roster.draft({name: one.public for name, one in IDENTITIES.items()}, colluders=1)
 COLUMNS = (
-    StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0),
-    StudyColumn(NumberColumn("bmi"), (10.0, 70.0), 0.1),
-    StudyColumn(NumberColumn("crp"), (0.0, 300.0), 0.1),
+    NumberColumn("age", (0.0, 110.0), 1.0),
+    NumberColumn("bmi", (10.0, 70.0), 0.1),
+    NumberColumn("crp", (0.0, 300.0), 0.1),
 )
 DAYS = NumberTarget("days", (0.0, 60.0), 0.1)
 STUDY = Study(
@@ -240,7 +240,7 @@ def test_the_exact_total_of_one_row_is_the_row_and_is_refused():
 # -- rare levels: a server that merges nothing, two studies that merge differently, editions that differ by one of them
 
 
-WARD = StudyColumn(CategoryColumn("ward", ("cardiology", "kawasaki", "surgery")))
+WARD = CategoryColumn("ward", ("cardiology", "kawasaki", "surgery"))
 WITH_CARDIOLOGY, WITH_SURGERY = ((), (0, 1), (), ()), ((), (1, 2), (), ())
 ONE, SECOND = (replace(STUDY, name=name, columns=(COLUMNS[0], WARD)) for name in ("one", "second"))
 # Of a triangle of 1, age, the levels beside the first, and days, row by row.

@@ -25,9 +25,9 @@ from codedfl.contract.models.robust import RobustModel
 from codedfl.contract.models.survival import SurvivalModel
 from codedfl.contract.policy import Policy
 from codedfl.contract.roster import Roster
-from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
+from codedfl.contract.study import Study
 from codedfl.crypto.sealed import Identity
-from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn
+from codedfl.data.columns import CategoryColumn, ClassTarget, Column, DerivedColumn, NumberColumn, NumberTarget
 from codedfl.data.derived import Factor
 from codedfl.data.tables import as_raw_table
 from codedfl.errors import InvalidInput
@@ -53,15 +53,15 @@ def rows(seed: int = 0, count: int = N) -> Columns:
     }
 
 
-def number(name: str, high: float = 200.0, **said: Any) -> StudyColumn:
-    return StudyColumn(NumberColumn(name, **said), (0.0, high), 1.0)
+def number(name: str, high: float = 200.0, **said: Any) -> Column:
+    return NumberColumn(name, (0.0, high), 1.0, **said)
 
 
-WARD = StudyColumn(CategoryColumn("ward", ("eye", "heart", "skin")))
+WARD = CategoryColumn("ward", ("eye", "heart", "skin"))
 DAYS = NumberTarget("days", (0.0, 60.0), 1.0)
 
 
-def study(name: str, *columns: StudyColumn, target: Any = DAYS, roster: Roster = ROSTER, **said: Any) -> Study:
+def study(name: str, *columns: Column, target: Any = DAYS, roster: Roster = ROSTER, **said: Any) -> Study:
     options = {"held_out": 0.0, "id": "id", "roster": roster.digest().hex(), "server_key": "ab" * 32, **said}
     return Study(name, columns, target, 5000, 1000, 3, **options)
 
@@ -169,7 +169,7 @@ def _of_columns() -> Iterator[Pair]:
         yield Pair(f"{name} corrected", "columns", first, table, replace(first, name="second"), moved)
         if name != "days":
             header = renamed(moved, name, f"{name} again")
-            columns = [number(f"{name} again") if one.column.name == name else one for one in first.columns]
+            columns = [number(f"{name} again") if one.name == name else one for one in first.columns]
             yield Pair(
                 f"{name} corrected under another header (S10)", "columns", first, table,
                 replace(first, name="second", columns=tuple(columns)), header,
@@ -177,10 +177,7 @@ def _of_columns() -> Iterator[Pair]:
             fresh = {**moved, "id": [f"q{i}" for i in range(N)]}
             yield Pair(f"{name} corrected, ids redrawn", "columns", first, table, replace(first, name="second"), fresh)
             in_other_units = {**moved, name: [10 * one + 3 for one in moved[name]]}
-            scaled = tuple(
-                StudyColumn(NumberColumn(name), (0.0, 3000.0), 1.0) if one.column.name == name else one
-                for one in first.columns
-            )
+            scaled = tuple(NumberColumn(name, (0.0, 3000.0), 1.0) if one.name == name else one for one in first.columns)
             yield Pair(
                 f"{name} corrected, in another unit", "columns", first, table,
                 replace(first, name="second", columns=scaled), in_other_units,
@@ -188,14 +185,14 @@ def _of_columns() -> Iterator[Pair]:
     twice = {**table, "ward then": list(table["ward"])}
     place = twice["ward"].index("eye")
     twice["ward then"][place] = "heart"
-    then = StudyColumn(CategoryColumn("ward then", ("eye", "heart", "skin")))
+    then = CategoryColumn("ward then", ("eye", "heart", "skin"))
     yield Pair("wards at two times, two studies (S2)", "columns", study("first", number("age"), WARD), twice,
                study("second", number("age"), then), twice)  # fmt: skip
     yield Pair("wards at two times, one study (S2)", "columns", study("other", number("crp")), rows(9),
                study("second", number("age"), WARD, then), twice)  # fmt: skip
-    grouped = StudyColumn(CategoryColumn("ward", ("eye", "heart", "other"), other="other"))
+    grouped = CategoryColumn("ward", ("eye", "heart", "other"), other="other")
     one_skin = {**table, "ward": ["skin" if i == 3 else ("eye", "heart", "plastic")[i % 3] for i in range(N)]}
-    apart = StudyColumn(CategoryColumn("ward", ("eye", "heart", "plastic", "other"), other="other"))
+    apart = CategoryColumn("ward", ("eye", "heart", "plastic", "other"), other="other")
     yield Pair("levels joined otherwise", "columns", study("first", number("age"), grouped), one_skin,
                study("second", number("age"), apart), one_skin)  # fmt: skip
     kinds: dict[str, Callable[[str], PoissonModel]] = {
@@ -220,7 +217,7 @@ def _of_columns() -> Iterator[Pair]:
     yield Pair("two targets (S2)", "columns", study("first", number("age"), target=sick[0], models=models), labels,
                study("second", number("age"), target=sick[1], models=models), labels)  # fmt: skip
     for bits in (100, 150):
-        clipped = StudyColumn(NumberColumn("crp"), (0.0, float(bits)), 1.0)
+        clipped = NumberColumn("crp", (0.0, float(bits)), 1.0)
         few = {**table, "crp": [min(one, bits) for one in table["crp"]]}
         few["crp"][2] = bits + 40
         yield Pair(f"clipped at {bits}", "columns", study("first", number("age"), number("crp")), few,
@@ -229,9 +226,7 @@ def _of_columns() -> Iterator[Pair]:
 
 def _of_marks() -> Iterator[Pair]:
     def divided(name: str, *factors: Factor, model: bool = True) -> Study:
-        made = tuple(
-            StudyColumn(DerivedColumn(f"f{i}", factors=(one,)), (0.0, 200.0), 1.0) for i, one in enumerate(factors)
-        )
+        made = tuple(DerivedColumn(f"f{i}", (0.0, 200.0), 1.0, factors=(one,)) for i, one in enumerate(factors))
         return study(name, number("age", in_model=model), *made)
 
     table = rows()

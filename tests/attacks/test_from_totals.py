@@ -15,9 +15,9 @@ import pytest
 
 from codedfl.contract.roster import Roster
 from codedfl.contract.snapshot import Snapshot, take_snapshot
-from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
+from codedfl.contract.study import Study
 from codedfl.crypto.sealed import Identity
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.data.columns import CategoryColumn, ClassTarget, NumberColumn, NumberTarget
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
 from codedfl.exact.scales import Bounds
@@ -51,14 +51,14 @@ def rows_of_gram(gram: np.ndarray) -> list[tuple[int, ...]]:
 
 
 def wide_study(width: int) -> Study:
-    columns = tuple(StudyColumn(NumberColumn(f"x{i}"), (0.0, 100.0), 1.0) for i in range(width))
+    columns = tuple(NumberColumn(f"x{i}", (0.0, 100.0), 1.0) for i in range(width))
     roster = ROSTER.digest().hex()
     return Study("wide", columns, DAYS, 5000, 1000, 3, held_out=0.0, roster=roster, server_key="ab" * 32)
 
 
 def wide_table(study: Study, rows: int, seed: int = 0) -> RawTable:
     rng = np.random.default_rng(seed)
-    columns = {one.column.name: rng.integers(0, 101, rows) for one in study.columns}
+    columns = {one.name: rng.integers(0, 101, rows) for one in study.columns}
     return as_raw_table({**columns, "days": rng.integers(0, 61, rows)})
 
 
@@ -99,7 +99,7 @@ FINER = 58.14
 
 def total_of_ages(step: float) -> list[int]:
     """Nine sites write whole years, one site of one patient writes fractions."""
-    study = Study("ages", (StudyColumn(NumberColumn("age"), (0.0, 110.0), step),), DAYS, 5000, 1000, 3, held_out=0.0)
+    study = Study("ages", (NumberColumn("age", (0.0, 110.0), step),), DAYS, 5000, 1000, 3, held_out=0.0)
     sites = [as_raw_table({"age": AGES, "days": [7.0] * len(AGES)})] * 9
     tables = [*sites, as_raw_table({"age": [FINER], "days": [7.0]})]
     return total_of(study, Ask("gram"), [take_snapshot(study, one, bytes(16)) for one in tables])
@@ -115,7 +115,7 @@ def test_a_study_says_the_unit_of_record():
     with pytest.raises(
         InvalidInput, match=r"^step of column 'age' must be said, got nothing: the unit that every site"
     ):
-        StudyColumn(NumberColumn("age"), (0.0, 110.0))
+        NumberColumn("age", (0.0, 110.0))
 
 
 # -- two means that differ by less than a step
@@ -142,9 +142,9 @@ def test_two_announced_means_less_than_a_step_apart_are_one_patient():
 CELLS = Study(
     "cells",
     (
-        StudyColumn(CategoryColumn("sex", ("f", "m"))),
-        StudyColumn(CategoryColumn("ward", ("a", "b", "c"))),
-        StudyColumn(CategoryColumn("smokes", ("no", "yes"))),
+        CategoryColumn("sex", ("f", "m")),
+        CategoryColumn("ward", ("a", "b", "c")),
+        CategoryColumn("smokes", ("no", "yes")),
     ),
     ClassTarget("ill", ("no", "yes")),
     *(5000, 1000, 3),

@@ -18,7 +18,8 @@ from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.models.residuals import ResidualsModel
 from codedfl.contract.models.robust import RobustModel
 from codedfl.contract.snapshot import take_snapshot
-from codedfl.contract.study import ClassTarget, Study
+from codedfl.contract.study import Study
+from codedfl.data.columns import ClassTarget
 from codedfl.data.tables import as_raw_table
 from codedfl.errors import InvalidInput
 from codedfl.statistics.contingency import Contingency

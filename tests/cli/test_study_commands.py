@@ -14,8 +14,8 @@ from kit_files import enrol, kit_of
 from codedfl.authoring.formula import formula_objection
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.roster import load_roster
-from codedfl.contract.study_columns import NumberTarget
 from codedfl.contract.toml_file import load_study
+from codedfl.data.columns import NumberTarget
 from codedfl.errors import InvalidInput
 
 pytestmark = pytest.mark.hospitals
@@ -145,7 +145,7 @@ def test_a_draft_holds_no_value_of_the_sample(run: Run, clinics: Path):
 def test_the_columns_of_a_draft_can_be_said(run: Run, clinics: Path):
     sample = clinics / "clinic-0.csv"
     run("study", "new", sample, "--target", "days", "--columns", "sex, age", "--out", "two.toml")
-    assert [one.column.name for one in load_study(Path("two.toml")).columns] == ["sex", "age"]
+    assert [one.name for one in load_study(Path("two.toml")).columns] == ["sex", "age"]
     refused = run("study", "new", sample, "--target", "days", "--columns", "a", "--drop", "b", "--out", "no.toml")
     assert refused.stderr == "error: --drop must be left out with --columns, which says it all, got 'b'\n"
     unknown = run("study", "new", sample, "--target", "days", "--columns", "size", "--out", "no.toml")
@@ -226,7 +226,7 @@ def test_a_folder_of_ugly_tables_is_looked_at_as_a_whole(run: Run, clinics: Path
     assert f"empty would refuse: {NO_ROWS}\n" in owners.stderr
     drafted = run("study", "new", clinics, "--target", "days", "--out", "all.toml", "--drop", "age", "--drop", "sex")
     assert drafted.exit_code == 0
-    assert [one.column.name for one in load_study("all.toml").columns] == ["crp"], "both are dropped"
+    assert [one.name for one in load_study("all.toml").columns] == ["crp"], "both are dropped"
     assert "# Noticed: 1 cell(s) of the sample are no numbers: study check names the first; see missing_codes.\n" in (
         Path("all.toml").read_text()
     )

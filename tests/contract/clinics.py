@@ -9,15 +9,14 @@ import numpy as np
 
 from codedfl.contract.roster import Roster
 from codedfl.contract.study import Study
-from codedfl.contract.study_columns import NumberTarget, StudyColumn
 from codedfl.crypto.sealed import Identity
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.data.columns import CategoryColumn, NumberColumn, NumberTarget
 from codedfl.data.tables import RawTable, as_raw_table
 
 KEY = bytes(range(32))
-AGE = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
-CRP = StudyColumn(NumberColumn("crp", 5.0), (0.0, 500.0), 0.1)
-SEX = StudyColumn(CategoryColumn("sex", ("f", "m")))
+AGE = NumberColumn("age", (0.0, 110.0), 1.0)
+CRP = NumberColumn("crp", (0.0, 500.0), 0.1, missing=5.0)
+SEX = CategoryColumn("sex", ("f", "m"))
 DAYS = NumberTarget("days", (0.0, 60.0), 1.0)
 STUDY = Study("stay", (AGE, CRP, SEX), DAYS, 10_000, 2000, 3, held_out=0.0)
 K = STUDY.least_alike

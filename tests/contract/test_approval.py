@@ -23,9 +23,8 @@ from codedfl.contract.policy import Policy
 from codedfl.contract.roster import Roster
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
-from codedfl.contract.study_columns import ClassTarget, StudyColumn
 from codedfl.contract.words import Section, explain, printable
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.data.columns import CategoryColumn, ClassTarget, NumberColumn
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
 from codedfl.private_files import make_private_folder
@@ -182,7 +181,7 @@ def test_the_operators_own_limits(folder: DeviceFolder, policy: Policy, message:
 
 
 def test_two_grids_of_survival_times_do_not_show_who_is_between(folder: DeviceFolder):
-    died = StudyColumn(NumberColumn("died", in_model=False), (0.0, 1.0), 1.0)
+    died = NumberColumn("died", (0.0, 1.0), 1.0, in_model=False)
     rows = {**BASE, "died": [i % 2 for i in range(100)]}
     first = replace(CONTRACT, id="nr", columns=(*CONTRACT.columns, died))
     model = SurvivalModel("m", ("sex",), "died", (10.0, 20.0, 40.0))
@@ -268,7 +267,7 @@ def test_a_helper_has_no_rows(folder: DeviceFolder):
 
 def test_noise_is_counted_and_not_compared(folder: DeviceFolder):
     """Rows that would stand alone between exact totals do not between noisy ones; the budget is what limits those."""
-    columns = tuple(replace(one, scale="range") if one.range else one for one in STUDY.columns)
+    columns = tuple(replace(one, scale="range") if isinstance(one, NumberColumn) else one for one in STUDY.columns)
     noisy = agreed(replace(STUDY, columns=columns, noise=Budget(1.0, 3), least_participants=4))
     policy = Policy(most_total_epsilon=1.6)
     first = approved(folder, noisy, policy=policy)
@@ -552,8 +551,8 @@ def test_columns_that_pick_out_a_person_together_are_told(folder: DeviceFolder):
     ages = [80 if i == 0 else 50 + i % 30 if i < 70 else 85 for i in range(100)]
     columns = {**BASE, "age": ages, "crp": [2000 - one for one in ages]}
     two = (
-        StudyColumn(NumberColumn("age"), (79.0, 80.0), 1.0),
-        StudyColumn(NumberColumn("crp"), (1919.0, 1920.0), 1.0),
+        NumberColumn("age", (79.0, 80.0), 1.0),
+        NumberColumn("crp", (1919.0, 1920.0), 1.0),
     )
     seen: list[tuple[Section, ...]] = []
     found = approved(folder, replace(CONTRACT, columns=two), columns, show=seen.append, accept={"columns": "a test"})
@@ -564,7 +563,7 @@ def test_columns_that_pick_out_a_person_together_are_told(folder: DeviceFolder):
 
 def test_no_text_of_a_study_writes_on_the_screen():
     evil = "x\x1b[2J\r\n\u202ey\u2028\u200b\x00"
-    ward = StudyColumn(CategoryColumn(f"ward{evil}", ("a", f"b{evil}")))
+    ward = CategoryColumn(f"ward{evil}", ("a", f"b{evil}"))
     study = replace(
         STUDY,
         purpose=f"p{evil}",

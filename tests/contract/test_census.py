@@ -30,8 +30,7 @@ from codedfl.contract.census import (
 from codedfl.contract.merging import merged_study, recoded
 from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import Study
-from codedfl.contract.study_columns import GAP, NumberTarget, StudyColumn
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.data.columns import GAP, CategoryColumn, Column, NumberColumn, NumberTarget
 from codedfl.data.tables import as_raw_table
 from codedfl.device.approved import ApprovedStudy
 from codedfl.device.study_sums import StudySums
@@ -246,14 +245,14 @@ def clinics(sizes: Sequence[int], seed: int, skew: float) -> list[dict[str, list
     return found
 
 
-def number(name: str, high: float, missing: float | None = None) -> StudyColumn:
-    return StudyColumn(NumberColumn(name, missing), (0.0, high), 1.0)
+def number(name: str, high: float, missing: float | None = None) -> Column:
+    return NumberColumn(name, (0.0, high), 1.0, missing=missing)
 
 
 MERGING = Study(
     "stay",
     (
-        StudyColumn(CategoryColumn("ward", LEVELS)),
+        CategoryColumn("ward", LEVELS),
         number("age", 110.0),
         number("crp", 50.0, 7.0),
         number("smokes", 1.0),
@@ -343,7 +342,7 @@ def test_clipped_values_stay_with_their_columns_where_one_before_them_is_gone():
     snapshots = [take_snapshot(MERGING, as_raw_table(one), bytes(16)) for one in tables]
     merged = census_of(MERGING, snapshots).merged
     left = merged_study(MERGING, merged)
-    assert [one.column.name for one in left.columns] == ["age", "crp", "smokes"]
+    assert [one.name for one in left.columns] == ["age", "crp", "smokes"]
     counts = CellCounts(left, total_of(MERGING, Ask("cells", merged), snapshots))
     assert counts.clipped.values == {"age": 2, "days": 1} and counts.rows.rows == 160
 

@@ -26,10 +26,9 @@ from codedfl.contract.models.poisson import PoissonModel
 from codedfl.contract.models.robust import RobustModel
 from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import Study, factors_of
-from codedfl.contract.study_columns import NumberTarget, StudyColumn
 from codedfl.contract.toml_file import parse_study
 from codedfl.contract.words import explain
-from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn
+from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn, NumberTarget
 from codedfl.data.derived import Factor, product
 from codedfl.data.model import TrainedModel
 from codedfl.data.tables import RawTable, as_raw_table
@@ -38,8 +37,8 @@ from rehearsals import parts_of, rehearsed
 from totals import census_of
 from wording import exactly
 
-COST = StudyColumn(NumberColumn("cost"), (1.0, 1000.0), 1.0)
-WARD = StudyColumn(CategoryColumn("ward", ("a", "b", "c")))
+COST = NumberColumn("cost", (1.0, 1000.0), 1.0)
+WARD = CategoryColumn("ward", ("a", "b", "c"))
 COLUMNS = (AGE, COST, WARD, SEX)
 FORMULA = "days ~ C(ward) * log(cost) + sex + bs(age, 5) + I(cost**2)"
 
@@ -130,14 +129,14 @@ SPELLINGS = [
 def test_what_r_users_type_is_what_patsy_makes(ours: str, theirs: str):
     """Column by column, within half the step of the grid; whole numbers, marks and levels to the bit."""
     frame = people()
-    dose = StudyColumn(NumberColumn("dose"), (0.0, 1.0), 0.1)
+    dose = NumberColumn("dose", (0.0, 1.0), 0.1)
     frame["dose"] = np.round(np.random.default_rng(1).integers(0, 11, len(frame)) / 10, 1)
     study = Study("stay", expand(f"days ~ {ours}", (*COLUMNS, dose), "days"), DAYS, 10_000, 2000, 3, held_out=0.0)
     codes, clipped = study.codes(as_raw_table(frame))
     oracle = patsy.dmatrix(theirs, frame, return_type="dataframe").to_numpy()[:, 1:]
     values = study.matrix(codes)
     assert not clipped.any() and values.shape == oracle.shape
-    made = [factors_of(one) for one in study.columns for _ in one.column.design_names]
+    made = [factors_of(one) for one in study.columns for _ in one.design_names]
     for place, (step, factors) in enumerate(zip(study.units.step, made, strict=True)):
         distance = np.abs(oracle - values[:, [place]]).max(axis=0).min()
         marks = all(factor.marks for factor in factors)
@@ -153,7 +152,7 @@ def test_what_r_users_type_is_what_patsy_makes(ours: str, theirs: str):
 def test_natural_splines_are_those_of_r_and_span_those_of_patsy():
     """R's own example, lm(weight ~ ns(height, df = 5), women), whose knots are quantiles: here they are named."""
     weight = np.array([115, 117, 120, 123, 126, 129, 132, 135, 139, 142, 146, 150, 154, 159, 164.0])
-    height = StudyColumn(NumberColumn("height"), (58.0, 72.0), 0.1)
+    height = NumberColumn("height", (58.0, 72.0), 0.1)
     columns = expand("weight ~ ns(height, knots=c(60.8, 63.6, 66.4, 69.2))", (height,), "weight")
     rows = {"height": np.arange(58.0, 73.0)}
     basis = np.column_stack([np.ones(15), *(product(factors_of(one), rows) for one in columns if factors_of(one))])
@@ -176,7 +175,7 @@ def test_a_regression_on_what_r_users_type_is_that_of_statsmodels():
     assert formula_objection(study) == "" and dict(study.table_columns.columns[0].to_dict())["name"] == "age"
     found = rehearsed(study, parts_of(as_raw_table(frame), 5)).findings.inference
     ours = pd.DataFrame({f"n{i}": product(factors_of(one), {"age": frame["age"].to_numpy()})
-                         for i, one in enumerate(study.columns) if one.column.name.startswith("ns(")})  # fmt: skip
+                         for i, one in enumerate(study.columns) if one.name.startswith("ns(")})  # fmt: skip
     names = " + ".join(ours.columns)
     text = f"days ~ C(ward, Treatment('b')) * I((age > 50) * 1.0) + I(cost / 100) + {names}"
     oracle = smf.ols(text, pd.concat([frame, ours], axis=1)).fit()
@@ -292,7 +291,7 @@ def test_a_drafted_file_lists_what_the_formula_makes():
     text = draft_with_formula(table, formula, lambda *given: drafted(*given).replace("[0.0, 800.0]", "[0.0, 100.0]"))
     study = parse_study(text)
     assert study.formula == formula and formula_objection(study) == ""
-    assert [one.column.name for one in study.columns if not one.column.in_model] == ["cost", "age"]
+    assert [one.name for one in study.columns if not one.in_model] == ["cost", "age"]
     assert study.design_names == (
         *("ward = b", "ward = c", "log(cost)", "ward = b:log(cost)", "ward = c:log(cost)"),
         *(f"bs(age, 4)[{i}]" for i in (1, 2, 3, 4)),
@@ -306,7 +305,7 @@ def test_what_only_a_further_model_uses_may_stand_beside_a_formula():
     """A cluster, an offset, an event: rehearsals took them, and study check refused the file."""
     formula = "days ~ age * C(ward)"
     made = expand(formula, (AGE, WARD), "days")
-    names = tuple(one.column.name for one in made)
+    names = tuple(one.name for one in made)
     models = (RobustModel("r", names, "cluster", "sex"), PoissonModel("p", names, offset="cost"))
     study = replace(STUDY, columns=(SEX.beside(), COST.beside(), *made), formula=formula, models=models, held_out=0.0)
     assert formula_objection(study) == ""
@@ -334,7 +333,7 @@ def test_a_formula_of_derived_columns_alone_is_drafted(formula: str):
     frame = pd.DataFrame({"age": np.arange(20.0, 80.0), "days": np.arange(1.0, 61.0)})
     study = drafted_by(formula, frame, "days", {})
     (plain,) = (one for one in study.columns if not factors_of(one))
-    assert not plain.column.in_model and study.design_names and formula_objection(study) == ""
+    assert not plain.in_model and study.design_names and formula_objection(study) == ""
 
 
 @pytest.mark.parametrize(
@@ -363,7 +362,7 @@ def test_an_offset_of_the_formula_is_that_of_a_drafted_model():
     (model,) = study.models
     assert model == PoissonModel("visits by formula", ("age", "ward"), offset="log(cost)")
     assert formula_objection(study) == "" and check_table(study, as_raw_table(frame)).usable
-    assert [one.column.name for one in study.columns if not one.column.in_model] == ["cost", "log(cost)"]
+    assert [one.name for one in study.columns if not one.in_model] == ["cost", "log(cost)"]
     assert study.columns[-1].to_dict()["in_model"] is False
     study = replace(study, held_out=0.0, models=(replace(model, bound=15.0),))
     (fit,) = rehearsed(study, parts_of(as_raw_table(frame), 5)).findings.models
@@ -441,7 +440,7 @@ def test_without_a_constant_every_level_has_its_own(tmp_path: Path):
 def test_numbers_that_the_formula_calls_categories_are_drafted_as_such():
     frame = people(300).assign(ward=lambda rows: rows["age"] % 3 + 1, dose=lambda rows: rows["age"] % 2)
     study = drafted_by("days ~ C(ward, Treatment(2)) + log(dose + 1)", frame, "days", {})
-    ward, dose = study.columns[0].column, study.columns[1]
+    ward, dose = study.columns[0], study.columns[1]
     assert isinstance(ward, CategoryColumn) and ward.levels == ("2", "1", "3")
     assert dose.range == (0.0, 1.0), "log(dose + 1) is defined from 0 on"
     assert check_table(study, as_raw_table(frame)).usable
@@ -469,13 +468,13 @@ def test_a_derived_column_cannot_clip_and_is_made_of_listed_columns():
     with pytest.raises(
         InvalidInput, match=r"^range of column 'age:cost' must hold what its factors give, \[0, 110000\]"
     ):
-        replace(STUDY, columns=(AGE, COST, StudyColumn(made, (0.0, 90.0), 1.0)))
+        replace(STUDY, columns=(AGE, COST, replace(made, range=(0.0, 90.0), step=1.0)))
     with pytest.raises(InvalidInput, match=r"listed before it, got 'cost'$"):
-        replace(STUDY, columns=(AGE, StudyColumn(made, (0.0, 110_000.0), 1.0), COST))
+        replace(STUDY, columns=(AGE, replace(made, range=(0.0, 110_000.0), step=1.0), COST))
 
 
 def test_a_rare_product_is_left_out_and_a_level_that_is_merged_takes_its_products():
-    ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c", "d")))
+    ward = CategoryColumn("ward", ("a", "b", "c", "d"))
     study = replace(STUDY, columns=expand("days ~ age * C(ward)", (AGE, ward), "days"))
     frame = people()
     frame["ward"] = ["cd"[i // 8 % 2] if i < 80 else "ab"[i // 4 % 2] for i in range(len(frame))]
@@ -520,8 +519,8 @@ def test_what_a_derived_column_does_to_rows_is_shown():
 
 
 def test_codes_are_gaps_and_complete_cases_leave_them_out():
-    age = replace(AGE, column=NumberColumn("age", missing_codes=(-9.0, 999.0)))
-    sex = replace(SEX, column=CategoryColumn("sex", ("f", "m"), missing_codes=("9", "unknown")))
+    age = replace(AGE, missing_codes=(-9.0, 999.0))
+    sex = replace(SEX, missing_codes=("9", "unknown"))
     target = NumberTarget("days", (0.0, 60.0), 1.0, (-1.0,))
     study = replace(STUDY, columns=(age, CRP, sex), target=target, complete_cases=True)
     table = as_raw_table(
@@ -548,7 +547,7 @@ def test_a_code_must_not_be_a_value():
     with pytest.raises(
         InvalidInput, match=r"^missing_codes of column 'age' must lie outside its range, got 99: narrow the range$"
     ):
-        replace(AGE, column=NumberColumn("age", missing_codes=(99.0,)))
+        replace(AGE, missing_codes=(99.0,))
     with pytest.raises(InvalidInput, match=exactly("missing_codes of column 'sex' must be no levels, got 'm'")):
         CategoryColumn("sex", ("f", "m"), missing_codes=("m",))
 
@@ -564,7 +563,7 @@ def test_complete_cases_after_a_description_are_a_finding(tmp_path: Path):
         "days": rng.integers(1, 40, 60).tolist(),
     }
     table, folder = as_raw_table(columns, "t.csv"), DeviceFolder(tmp_path / "clinic-1")
-    bmi = StudyColumn(NumberColumn("bmi"), (10.0, 60.0), 0.1)
+    bmi = NumberColumn("bmi", (10.0, 60.0), 0.1)
     first = agreed(replace(STUDY, columns=(AGE,)))
     second = agreed(replace(STUDY, name="second", columns=(AGE, bmi), complete_cases=True))
     key = identity("clinic-1").public

@@ -19,11 +19,12 @@ from codedfl.contract.policy import (
     study_rho,
 )
 from codedfl.contract.study import Study
+from codedfl.data.columns import NumberColumn
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
 from codedfl.privacy.calibration import epsilon_of
 
-RANGES = tuple(replace(one, scale="range") if one.range else one for one in STUDY.columns)
+RANGES = tuple(replace(one, scale="range") if isinstance(one, NumberColumn) else one for one in STUDY.columns)
 KERNEL = replace(STUDY, columns=RANGES, features="rbf", n_features=200, epochs=11)
 NOISY = replace(STUDY, columns=RANGES, noise=Budget(2.0, 3))
 

@@ -10,7 +10,6 @@ from clinics import AGE, KEY, SEX, STUDY, patients, some, table
 
 from codedfl.contract.seen import SeenRows, seen_rows
 from codedfl.contract.snapshot import Snapshot, take_snapshot
-from codedfl.contract.study_columns import StudyColumn
 from codedfl.data.columns import CategoryColumn
 from codedfl.errors import InvalidInput
 
@@ -44,7 +43,7 @@ def test_no_column_decides_which_rows_train():
     """A wider study would train on rows that a narrower one held out; nor does the number of rows decide."""
     for count in (9, 60):
         rows = table(patients(count))
-        levels = StudyColumn(CategoryColumn("sex", ("f", "m", *(f"other {i}" for i in range(20)))))
+        levels = CategoryColumn("sex", ("f", "m", *(f"other {i}" for i in range(20))))
         narrow, wide = replace(HOLDING, columns=(AGE,)), replace(HOLDING, columns=(AGE, levels))
         held, taken = (take_snapshot(one, rows, KEY) for one in (narrow, wide))
         assert held.held_out.any() and np.array_equal(held.held_out, taken.held_out)

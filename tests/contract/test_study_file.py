@@ -17,9 +17,8 @@ from codedfl.authoring.draft import draft_of_table, study_text, unit_of_record, 
 from codedfl.contract.merging import merged_study, recoded
 from codedfl.contract.models import SubModel
 from codedfl.contract.study import Study
-from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn
 from codedfl.contract.toml_file import load_study, parse_study
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.data.columns import CategoryColumn, ClassTarget, NumberColumn, NumberTarget
 from codedfl.data.tables import as_raw_table
 from codedfl.errors import InvalidInput
 from wording import exactly
@@ -67,9 +66,9 @@ TABLE = as_raw_table(
 def test_what_a_file_says():
     study = parse_study(TEXT)
     assert study.columns == (
-        StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0, "moments"),
-        StudyColumn(NumberColumn("crp", 5.0), (0.0, 500.0), 0.1),
-        StudyColumn(CategoryColumn("ward", ("a", "b"), None, "a")),
+        NumberColumn("age", (0.0, 110.0), 1.0, scale="moments"),
+        NumberColumn("crp", (0.0, 500.0), 0.1, missing=5.0),
+        CategoryColumn("ward", ("a", "b"), None, "a"),
     )
     assert study.target == NumberTarget("days", (0.0, 60.0), 1.0)
     assert (study.least_participants, study.max_rows, study.max_rows_per_device) == (4, 1000, 300)
@@ -213,8 +212,9 @@ def test_a_matrix_is_so_many_number_columns():
     head, _, rest = TEXT.partition("[[column]]")
     text = head + "[matrix]\ncolumns = 3\nrange = [0, 1]\nstep = 0.00392156862745098\n" + rest[rest.index("[target]") :]
     study = parse_study(text)
-    assert [one.column.name for one in study.columns] == ["x0", "x1", "x2"]
-    assert study.columns[2].grid.n_steps == 255 and study.columns[2].scale == "range"
+    assert [one.name for one in study.columns] == ["x0", "x1", "x2"]
+    assert study.columns[2] == NumberColumn("x2", (0.0, 1.0), 0.00392156862745098, scale="range")
+    assert study.columns[2].grid.n_steps == 255
     table = as_raw_table({**{f"x{i}": [0.0, 1.0, 7 / 255] for i in range(3)}, "days": [1, 2, 3]})
     assert study.codes(table)[0][:, 0].tolist() == [0, 255, 7]
 
@@ -227,7 +227,7 @@ VALUES = st.floats(-1e3, 1e3, allow_nan=False)
 @settings(max_examples=50)
 @given(st.lists(VALUES, min_size=1), st.sampled_from([1.0, 0.1, 0.25, 3.0, 150 / 2**16]))
 def test_codes_are_the_nearest_places_of_the_grid(values: list[float], step: float):
-    column = StudyColumn(NumberColumn("x"), (-50.0, 100.0), step)
+    column = NumberColumn("x", (-50.0, 100.0), step)
     codes, report = column.codes(np.array(values), "t")
     assert report.n_clipped == sum(not -50 <= one <= 100 for one in values)
     assert codes.min() >= 0 and codes.max() <= column.grid.n_steps
@@ -247,8 +247,8 @@ def test_design_columns_and_their_units():
     step, zero = study.units.step, study.units.zero
     assert np.array_equal(study.matrix(codes), zero + step * design)
     assert study.matrix(codes)[0] == pytest.approx([61, 5, 1, 1], abs=0.01)
-    target, clipped = study.target.codes(table.column("days"), "t.csv")
-    assert (study.target.design(target).tolist(), clipped) == ([[-23], [30]], 0)
+    target, report = study.target.codes(table.column("days"), "t.csv")
+    assert (study.target.design(target).tolist(), report.n_clipped) == ([[-23], [30]], 0)
     classes = replace(study, target=ClassTarget("days", ("60", "7")))
     assert classes.target.design(classes.target.codes(table.column(classes.target.name), "t.csv")[0]).tolist() == [
         [0, 1],
@@ -284,9 +284,9 @@ def test_rows_moved_between_devices_change_no_bit_of_a_total():
 def test_rare_levels_count_as_other(
     column: CategoryColumn, gone: tuple[int, ...], levels: tuple[str], codes: list[int]
 ):
-    study = replace(parse_study(TEXT), columns=(StudyColumn(column),))
+    study = replace(parse_study(TEXT), columns=(column,))
     merged = merged_study(study, (gone, (), ()))
-    kept = merged.columns[0].column
+    kept = merged.columns[0]
     assert isinstance(kept, CategoryColumn) and kept.levels == levels
     assert recoded(study, np.arange(len(column.levels))[:, None], (gone, (), ()))[:, 0].tolist() == codes
     if gone:
@@ -485,7 +485,7 @@ def test_a_count_is_a_number_and_takes_a_nine():
     assert "# Noticed: Taken for a quantity, such as a count. If it is classes: codedfl study new --task class" in text
     target = parse_study(text).target
     assert isinstance(target, NumberTarget)
-    assert target.codes(np.array([9.0]), "other.csv")[1] == 0, "not clipped"
+    assert target.codes(np.array([9.0]), "other.csv")[1].n_clipped == 0, "not clipped"
     assert isinstance(
         parse_study(study_text(draft_of_table(table, "visits", "t", task="classification"))).target, ClassTarget
     )
@@ -507,8 +507,8 @@ def test_many_codes_are_levels_and_ids_are_left_out_and_said():
     text = study_text(draft_of_table(table, "days", "t"))
     study = parse_study(text)
     (one,) = study.columns
-    assert isinstance(one.column, CategoryColumn) and one.column.other == "other" == one.column.levels[-1]
-    assert 60 < len(one.column.levels) < 172, "those with fewer than five rows count as other"
+    assert isinstance(one, CategoryColumn) and one.other == "other" == one.levels[-1]
+    assert 60 < len(one.levels) < 172, "those with fewer than five rows count as other"
     assert study.id == "patient_id"
     assert [line for line in text.splitlines() if line.startswith("# Noticed")] == [
         "# Noticed: column 'patient_id' of t.csv only numbers the rows: left out",

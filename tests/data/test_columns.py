@@ -114,7 +114,7 @@ def test_a_missing_column_is_named():
     [
         (lambda: Columns(()), "columns must be at least one, got none"),
         (lambda: Columns.of_numbers("aba"), "columns must have different names, got 'a' twice"),
-        (lambda: NumberColumn("a", NAN), "missing of column 'a' must be a finite number, got nan"),
+        (lambda: NumberColumn("a", missing=NAN), "missing of column 'a' must be a finite number, got nan"),
         (lambda: CategoryColumn("a", ("x",)), "levels of column 'a' must be at least two different names, got ['x']"),
         (lambda: CategoryColumn("a", ("x", "y"), "z"), "missing of column 'a' must be one of its levels, got 'z'"),
         (lambda: Columns.from_list("ab"), "saved columns must be a list, got 'ab'"),
@@ -140,7 +140,7 @@ def table(**columns: Any) -> RawTable:
 def test_what_a_table_suggests():
     guess = guess_columns(table(id=[0, 1, 2, 3], x=[1.0, NAN, 3, 4], who=["b", "a", "", "b"], b=[True] * 3 + [False]))
     assert guess.columns.columns == (
-        NumberColumn("x", 3.0),
+        NumberColumn("x", missing=3.0),
         CategoryColumn("who", ("a", "b", "missing"), "missing"),
         CategoryColumn("b", ("false", "true")),
     )
@@ -214,5 +214,5 @@ def test_a_column_of_numbers_in_which_a_cell_is_none_is_a_number():
     assert isinstance(found, NumberColumn)
     with pytest.raises(InvalidInput, match=r"^column 'crp' of t\.csv must hold numbers, got '<5' in row 4: "):
         NumberColumn("crp").encode(crp, "t.csv")
-    numbers, report = NumberColumn("crp", 0.0, missing_codes=("<5", -9.0)).encode(crp, "t.csv")
+    numbers, report = NumberColumn("crp", missing=0.0, missing_codes=("<5", -9.0)).encode(crp, "t.csv")
     assert (numbers.tolist(), report.n_missing) == ([[2.13, 0], [4, 0], [0, 1], [0, 1], [0, 1]], 3)

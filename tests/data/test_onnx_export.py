@@ -21,7 +21,7 @@ from codedfl.data.recipe import Recipe
 from codedfl.data.tables import as_raw_table
 from codedfl.errors import InvalidInput
 
-COLUMNS = Columns((NumberColumn("age", 50.0), CategoryColumn("ward", ("a", "b")), NumberColumn("same")))
+COLUMNS = Columns((NumberColumn("age", missing=50.0), CategoryColumn("ward", ("a", "b")), NumberColumn("same")))
 TABLE = as_raw_table(
     {
         "same": [7.0] * 40,

@@ -18,21 +18,21 @@ from test_studies_at_a_broker import Fleet
 from approved_studies import NAMES, Federation, same_findings
 from codedfl.analyses.analysis import NotFound
 from codedfl.contract.models import MODELS, StudyModel
-from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.contract.study import Study
+from codedfl.data.columns import CategoryColumn, ClassTarget, NumberColumn, NumberTarget
 from codedfl.data.tables import RawTable, as_raw_table
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
 
 TIMES = tuple(map(float, range(4, 61, 8)))
 COLUMNS = (
-    StudyColumn(NumberColumn("age"), (20.0, 90.0), 0.01),
-    StudyColumn(CategoryColumn("ward", ("a", "b"))),
-    StudyColumn(CategoryColumn("sex", ("f", "m"))),
-    StudyColumn(NumberColumn("crp"), (0.0, 10.0), 0.01),
-    StudyColumn(NumberColumn("died", in_model=False), (0.0, 1.0), 1.0),
-    StudyColumn(NumberColumn("drug", in_model=False), (0.0, 1.0), 1.0),
-    StudyColumn(NumberColumn("family", in_model=False), (0.0, 999.0), 1.0),
+    NumberColumn("age", (20.0, 90.0), 0.01),
+    CategoryColumn("ward", ("a", "b")),
+    CategoryColumn("sex", ("f", "m")),
+    NumberColumn("crp", (0.0, 10.0), 0.01),
+    NumberColumn("died", (0.0, 1.0), 1.0, in_model=False),
+    NumberColumn("drug", (0.0, 1.0), 1.0, in_model=False),
+    NumberColumn("family", (0.0, 999.0), 1.0, in_model=False),
 )
 # What a kind says beside its name and these columns.
 SAYS: dict[str, dict[str, Any]] = {

@@ -19,7 +19,7 @@ from experiments.hospitals import (
 from experiments.mpyc_ridge import PeerRidge, listen_on_loopback
 
 from codedfl.analyses.glm import GlmFit
-from codedfl.contract.study import NumberTarget
+from codedfl.data.columns import NumberTarget
 
 
 def made_up() -> pd.DataFrame:

@@ -26,8 +26,8 @@ from codedfl.authoring.formula import expand
 from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.models.robust import RobustModel
 from codedfl.contract.snapshot import take_snapshot
-from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn, SubModel
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.contract.study import Study, SubModel
+from codedfl.data.columns import CategoryColumn, ClassTarget, NumberColumn, NumberTarget
 from codedfl.data.model import TrainedModel
 from codedfl.data.tables import as_raw_table
 from codedfl.errors import InvalidInput
@@ -59,8 +59,8 @@ def stays(target: NumberTarget | ClassTarget, **changes: Any) -> tuple[Study, St
     days[20] = 61
     raw = as_raw_table({"age": age, "ward": ward, "days": days, "long": np.where(days > 7, "yes", "no")}, "t.csv")
     columns = (
-        StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0),
-        StudyColumn(CategoryColumn("ward", ("burns", "ear", "=surgery", "<b>eye"))),
+        NumberColumn("age", (0.0, 120.0), 1.0),
+        CategoryColumn("ward", ("burns", "ear", "=surgery", "<b>eye")),
     )
     made = Study("stays", columns, target, 5000, 1000, 3, **changes)
     return made, conducted(made, dealt(made, raw))
@@ -73,7 +73,7 @@ def found() -> tuple[Study, StudyFindings]:
 
 
 def test_rows_left_out_are_told_unless_they_are_few(tmp_path: Path):
-    age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    age = NumberColumn("age", (0.0, 120.0), 1.0)
     study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, complete_cases=True)
     said = []
     for gaps in (0, 4, 40):
@@ -90,7 +90,7 @@ def test_rows_left_out_are_told_unless_they_are_few(tmp_path: Path):
 
 
 def test_what_a_reference_was_merged_with_is_said():
-    ward = StudyColumn(CategoryColumn("ward", ("other", "a", "b"), other="other"))
+    ward = CategoryColumn("ward", ("other", "a", "b"), other="other")
     study = Study("stays", (ward,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
     findings = StudyFindings(None, None, "", None, "", 100, (), [], ((2,), (), ()))
     assert merged_words(study, findings) == [
@@ -105,10 +105,10 @@ def test_a_term_that_vanished_is_named_with_the_reason_everywhere(tmp_path: Path
     old = np.tile(np.array([0.0, 1.0] * 25 + [0.0] * 8 + [1.0] * 2), 4)
     table = {"type": kinds, "old": old, "days": np.arange(240.0) % 31}
     levels = ("elective", "urgent", "emergency", "transfer")
-    kind, age = StudyColumn(CategoryColumn("type", levels)), StudyColumn(NumberColumn("old"), (0.0, 1.0), 1.0)
+    kind, age = CategoryColumn("type", levels), NumberColumn("old", (0.0, 1.0), 1.0)
     columns = expand("days ~ C(type) * old", (kind, age), "days")
     target = NumberTarget("days", (0.0, 60.0), 1.0)
-    model = RobustModel("robust", tuple(one.column.name for one in columns))
+    model = RobustModel("robust", tuple(one.name for one in columns))
     study = Study("stays", columns, target, 5000, 1000, 3, held_out=0.0, inference=True, models=(model,))
     parts = [as_raw_table({name: one[i : i + 60] for name, one in table.items()}) for i in range(0, 240, 60)]
     rows = [take_snapshot(study, part, bytes([place] * 16)) for place, part in enumerate(parts)]
@@ -134,7 +134,7 @@ def test_a_term_that_vanished_is_named_with_the_reason_everywhere(tmp_path: Path
 
 
 def test_a_reference_level_that_nobody_has_is_replaced_aloud():
-    ward = StudyColumn(CategoryColumn("ward", ("none", "a", "b")))
+    ward = CategoryColumn("ward", ("none", "a", "b"))
     study = Study("stays", (ward,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, inference=True, held_out=0.0)
     values = np.arange(90)
     raw = as_raw_table({"ward": np.where(values % 2 == 0, "a", "b"), "days": values % 31 * 1.0})
@@ -296,7 +296,7 @@ def test_a_score_says_whether_its_rows_were_held_out(held_out: float, rows: str)
 
 
 def test_few_gaps_are_said_only_where_there_are_some():
-    columns = tuple(StudyColumn(NumberColumn(name, 0.0), (0.0, 120.0), 1.0) for name in ("age", "bmi"))
+    columns = tuple(NumberColumn(name, (0.0, 120.0), 1.0, missing=0.0) for name in ("age", "bmi"))
     study = Study("stays", columns, NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, held_out=0.0)
     values = np.arange(90.0) % 41
     rows = {"age": values, "bmi": np.where(np.arange(90) < 6, np.nan, values[::-1]), "days": np.arange(90) % 53}
@@ -416,7 +416,7 @@ def test_methods_are_true_of_a_run_on_machines(found: tuple[Study, StudyFindings
 
 
 def test_rows_left_out_at_each_step_add_up(tmp_path: Path):
-    age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    age = NumberColumn("age", (0.0, 120.0), 1.0)
     target = NumberTarget("days", (0.0, 60.0), 1.0)
     study = Study("stays", (age,), target, 5000, 1000, 3, complete_cases=True, held_out=0.3, inference=True)
     days = np.where(np.arange(900) < 40, np.nan, np.arange(900) % 31)

@@ -17,15 +17,14 @@ from codedfl.contract.models import SubModel
 from codedfl.contract.models.heads import HeadsModel
 from codedfl.contract.models.robust import RobustModel
 from codedfl.contract.roster import Roster
-from codedfl.contract.study import NumberTarget, Study, StudyColumn
-from codedfl.contract.study_columns import ClassTarget
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.contract.study import Study
+from codedfl.data.columns import CategoryColumn, ClassTarget, NumberColumn, NumberTarget
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.errors import InvalidInput
 from rehearsals import rehearsed
 from wording import exactly
 
-COLUMNS = tuple(StudyColumn(NumberColumn(name), (0.0, 10.0), 0.5) for name in ("a", "b"))
+COLUMNS = tuple(NumberColumn(name, (0.0, 10.0), 0.5) for name in ("a", "b"))
 STUDY = Study("first", COLUMNS, NumberTarget("y", (0.0, 50.0), 0.5), 5000, 1000, 3, held_out=0.0, inference=True)
 LATER = replace(STUDY, name="later", edition=2)
 NAMES = tuple("abcdefghi")
@@ -151,7 +150,7 @@ def test_a_model_that_asks_all_owners_again_is_refused():
 
 def test_levels_are_judged_over_those_who_come():
     """A ward that is common in the total, and has two rows among the newcomers, is merged in their sum."""
-    ward = StudyColumn(CategoryColumn("ward", ("x", "y", "z")))
+    ward = CategoryColumn("ward", ("x", "y", "z"))
     study = replace(STUDY, columns=(*COLUMNS, ward), smallest_cell=5)
 
     def with_wards(names: str, rare: int) -> dict[str, RawTable]:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.contract.study import Study
+from codedfl.data.columns import CategoryColumn, ClassTarget, NumberColumn, NumberTarget
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.privacy.budget import Budget
 from codedfl.statistics.products import Products
@@ -19,9 +19,9 @@ from codedfl.statistics.statistic import STATISTICS, Ask, Statistic, register_st
 from wording import exactly
 
 COLUMNS = (
-    StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0),
-    StudyColumn(NumberColumn("crp", missing=2.0), (0.0, 500.0), 0.1),
-    StudyColumn(CategoryColumn("ward", ("a", "b", "c", "d"))),
+    NumberColumn("age", (0.0, 120.0), 1.0),
+    NumberColumn("crp", (0.0, 500.0), 0.1, missing=2.0),
+    CategoryColumn("ward", ("a", "b", "c", "d")),
 )
 ILL = ClassTarget("ill", ("no", "yes"))
 LINEAR = Study("s", COLUMNS, ILL, 1000, 300, 3)
@@ -177,7 +177,7 @@ def test_noise_is_refused(data: bytes):
 
 
 def test_with_noise_only_products_are_asked_for():
-    columns = tuple(StudyColumn(one.column, one.range, one.step, "range") for one in COLUMNS[:2])
+    columns = tuple(replace(one, scale="range") for one in COLUMNS[:2])
     noisy = Study("s", columns, ILL, 1000, 300, 3, held_out=0.0, noise=Budget(1.0, 3))
     refused(Ask("cells").encode(), noisy, r"^an ask must be for products here, got 'cells'$")
     assert Ask.decode(Ask("products").encode(), noisy) == Ask("products")

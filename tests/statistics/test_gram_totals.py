@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.contract.study import Study
+from codedfl.data.columns import CategoryColumn, ClassTarget, NumberColumn, NumberTarget
 from codedfl.errors import InvalidInput
 from codedfl.statistics.gram import Gram, gram_triangle
 from codedfl.statistics.statistic import Ask
@@ -21,9 +21,9 @@ from wording import exactly
 def wide_study(steps: int = 2**24, max_rows: int = 20_000) -> Study:
     """Columns of every kind; one takes 24 bits."""
     columns = (
-        StudyColumn(NumberColumn("fine"), (0.0, float(steps)), 1.0),
-        StudyColumn(NumberColumn("gaps", missing=3.0), (-5.0, 5.0), 0.5),
-        StudyColumn(CategoryColumn("ward", ("a", "b", "c"))),
+        NumberColumn("fine", (0.0, float(steps)), 1.0),
+        NumberColumn("gaps", (-5.0, 5.0), 0.5, missing=3.0),
+        CategoryColumn("ward", ("a", "b", "c")),
     )
     return Study("wide", columns, NumberTarget("y", (-2.0, 2.0), 2.0**-14), max_rows, max_rows, 3)
 

@@ -12,8 +12,8 @@ from codedfl.contract.models.glm import GlmModel
 from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.models.poisson import PoissonModel
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.contract.study import Study
+from codedfl.data.columns import CategoryColumn, ClassTarget, NumberColumn, NumberTarget
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.statistics.newton import Newton
 from codedfl.statistics.rounded import LEAST_BITS
@@ -23,11 +23,11 @@ from totals import total_of
 from wording import exactly
 
 COLUMNS = (
-    StudyColumn(NumberColumn("age"), (0.0, 100.0), 0.01),
-    StudyColumn(NumberColumn("crp", missing=2.0), (0.0, 500.0), 0.1),
-    StudyColumn(CategoryColumn("ward", ("a", "b", "c"))),
-    StudyColumn(NumberColumn("weight", in_model=False), (0.0, 3.0), 0.5),
-    StudyColumn(NumberColumn("offset", in_model=False), (-1.0, 1.0), 0.01),
+    NumberColumn("age", (0.0, 100.0), 0.01),
+    NumberColumn("crp", (0.0, 500.0), 0.1, missing=2.0),
+    CategoryColumn("ward", ("a", "b", "c")),
+    NumberColumn("weight", (0.0, 3.0), 0.5, in_model=False),
+    NumberColumn("offset", (-1.0, 1.0), 0.01, in_model=False),
 )
 WIDTH = 5  # age, crp, its mark, two levels
 KEYS = {"weights": "weight", "offset": "offset"}

@@ -76,7 +76,7 @@ class Totals:
         total = LinearTotal(self.final, self.gram)
         if columns is None:
             return total
-        known, left = ({one.column.name for one in study.columns} for study in (self.study, self.final))
+        known, left = ({one.name for one in study.columns} for study in (self.study, self.final))
         return total.only(set(columns) - (known - left))
 
     def present(self, columns: Sequence[str]) -> tuple[LinearTotal, Spread]:

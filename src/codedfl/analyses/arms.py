@@ -52,7 +52,7 @@ def arms_of(study: Study, statistic: Arms, integers: Sequence[int]) -> tuple[Arm
     levels = {name: statistic.category(name).levels for name in statistic.categories}
     counts = [_counts(levels, part) for part in parts]
     told = {name for name in levels if enough(np.array([one[name] for one in counts]), smallest)}
-    order, found = [*(one.column.name for one in study.columns), study.target.name], []
+    order, found = [*(one.name for one in study.columns), study.target.name], []
     for level, part, of_arm in zip(statistic.arms, parts, counts, strict=True):
         columns: list[DescribedNumber | DescribedLevels] = []
         for name, sums in numbers_of(statistic, part[1:]).items():

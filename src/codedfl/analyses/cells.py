@@ -74,8 +74,8 @@ class Clipping:
 
     def objection(self, study: Study, columns: Collection[str] | None = None) -> str:
         """Why these columns with the target allow no inference; "" if they do. None are all columns."""
-        taken = [one for one in study.columns if columns is None or one.column.name in columns]
-        used = {study.target.name}.union(*({one.column.name, *(f.column for f in factors_of(one))} for one in taken))
+        taken = [one for one in study.columns if columns is None or one.name in columns]
+        used = {study.target.name}.union(*({one.name, *(f.column for f in factors_of(one))} for one in taken))
         for name, count in self.values.items():
             if name in used and count > study.most_clipped * self.rows:
                 return (
@@ -94,9 +94,9 @@ class CellCounts:
     Examples
     --------
     >>> from codedfl.analyses.cells import CellCounts
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
     >>> found = CellCounts(study, [80, 0, 79, 20, 0, 20, 6, 0, 0])
     >>> found.rows, found.clipped
@@ -111,7 +111,7 @@ class CellCounts:
         counts = np.array(total[: 2 * sum(sizes)], dtype=np.int64).reshape(2, -1).T.tolist()
         ends = np.cumsum(sizes).tolist()
         cells = [[Count(*one) for one in counts[end - size : end]] for size, end in zip(sizes, ends, strict=True)]
-        names = [one.column.name for one in study.columns]
+        names = [one.name for one in study.columns]
         self.rows = cells[0][0]
         self.columns = dict(zip(names, cells[1 : 1 + len(names)], strict=True))
         self.classes = [one for part in cells[1 + len(names) :] for one in part]
@@ -127,15 +127,15 @@ def unmarked(study: Study, merged: Merged) -> tuple[str, ...]:
     Examples
     --------
     >>> from codedfl.analyses.cells import unmarked
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
-    >>> age = StudyColumn(NumberColumn("age", missing=60.0), (0.0, 120.0), 1.0)
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0, missing=60.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
     >>> unmarked(study, ((0,), (), ()))
     ('age',)
     """
     columns = zip(study.columns, merged, strict=False)
-    return tuple(one.column.name for one, gone in columns if gone == (0,) and isinstance(one.column, NumberColumn))
+    return tuple(one.name for one, gone in columns if gone == (0,) and isinstance(one, NumberColumn))
 
 
 def no_score(study: Study, final: Study) -> str:
@@ -147,9 +147,9 @@ def no_score(study: Study, final: Study) -> str:
     --------
     >>> from dataclasses import replace
     >>> from codedfl.analyses.cells import no_score
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
     >>> no_score(study, study), no_score(study, replace(study, held_out=0.0))[:15]
     ('', 'too few people ')
@@ -178,9 +178,9 @@ def told(study: Study, rows: int) -> int | str:
     Examples
     --------
     >>> from codedfl.analyses.cells import told
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
     >>> told(study, 0), told(study, 4), told(study, 5)
     (0, 'few', 5)

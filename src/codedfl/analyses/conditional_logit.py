@@ -15,7 +15,7 @@ from codedfl.analyses.inference import Inference
 from codedfl.analyses.maximum import NewtonSums, maximise
 from codedfl.analyses.robust import InferenceFinding
 from codedfl.contract.models.conditional_logit import ConditionalLogitModel
-from codedfl.contract.study_columns import ClassTarget, Units
+from codedfl.data.columns import ClassTarget, Units
 from codedfl.errors import InvalidInput
 from codedfl.statistics.conditional import Conditional
 from codedfl.statistics.newton import columns_of, predictor_range

@@ -18,8 +18,7 @@ from codedfl.analyses.inference import CONSTANT, Inference, distributions
 from codedfl.analyses.maximum import Fitted, NewtonSums, maximise
 from codedfl.analyses.survival import times_of
 from codedfl.contract.models.cox import CoxModel
-from codedfl.contract.study_columns import Units
-from codedfl.data.columns import CategoryColumn
+from codedfl.data.columns import CategoryColumn, Units
 from codedfl.data.labels import MeanLabels
 from codedfl.data.model import TrainedModel
 from codedfl.errors import InvalidInput
@@ -342,7 +341,7 @@ def _finding(totals: Totals, model: CoxModel, problem: CoxProblem, found: Fitted
             part.references,
             spreads=part.spreads[1:],
         )
-    names = tuple(name for one in columns for name in one.column.design_names)
+    names = tuple(name for one in columns for name in one.design_names)
     linear = totals.linear(model.columns)
     units, mean = linear.study.units, linear.moments().mean
     middle, penalised = (mean - units.zero) / (units.step * units.limit), model.regularisation > 0
@@ -362,7 +361,7 @@ def _finding(totals: Totals, model: CoxModel, problem: CoxProblem, found: Fitted
 
 
 def _strata(totals: Totals, model: CoxModel) -> tuple[str, ...]:
-    columns = (one.column for one in totals.final.columns if one.column.name == model.strata)
+    columns = (one for one in totals.final.columns if one.name == model.strata)
     return next((one.levels for one in columns if isinstance(one, CategoryColumn)), ("",))
 
 
@@ -399,7 +398,7 @@ def _proportional(
     part, _ = totals.present(model.columns)
     terms, begin = list[tuple[str, Integers]](), 0
     for one in part.study.columns:
-        terms.append((one.column.name, np.arange(begin, begin + one.width)))
+        terms.append((one.name, np.arange(begin, begin + one.width)))
         begin += one.width
     checks = []
     for name, places in [*terms, ("all", np.arange(begin))]:

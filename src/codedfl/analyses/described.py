@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from codedfl.contract.study import Study
-from codedfl.contract.study_columns import MOST_STEPS, Grid
+from codedfl.data.columns import MOST_STEPS, Grid
 from codedfl.statistics.histogram import Histogram, anchor_code, bin_starts
 from codedfl.typing import Floats, Integers, JsonObject
 
@@ -150,7 +150,7 @@ def quantile(grid: Grid, bins: Integers, share: float) -> float:
     --------
     >>> import numpy as np
     >>> from codedfl.analyses.described import quantile
-    >>> from codedfl.contract.study_columns import Grid
+    >>> from codedfl.data.columns import Grid
     >>> quantile(Grid("range of 'age'", (0.0, 3.0), 1.0), np.array([10, 20, 30, 40]), 0.5)
     2.0
     """
@@ -170,7 +170,7 @@ def drafted_range(grid: Grid, bins: Integers) -> tuple[float, float]:
     --------
     >>> import numpy as np
     >>> from codedfl.analyses.described import drafted_range
-    >>> from codedfl.contract.study_columns import Grid
+    >>> from codedfl.data.columns import Grid
     >>> drafted_range(Grid("range of 'age'", (0.0, 9.0), 1.0), np.array([0, 0, 3, 9, 2, 0, 0, 0, 0, 0]))
     (0.0, 5.0)
     """

@@ -28,9 +28,9 @@ def drive(study: Study, answer: Callable[[Ask], Answer], before: KeptSum = NOTHI
     --------
     >>> from codedfl.analyses.driving import drive, read_total, total_json
     >>> from codedfl.contract.census import Decision
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, held_out=0.0)
     >>> totals = {
     ...     "census": Decision(),

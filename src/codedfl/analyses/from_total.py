@@ -14,7 +14,7 @@ from codedfl.analyses.cells import enough
 from codedfl.analyses.inference import distributions
 from codedfl.contract.models import StudyModel
 from codedfl.contract.models.from_total import AnovaModel, AssociationModel, ComponentsModel, CorrelationModel
-from codedfl.contract.study import ClassTarget, NumberTarget
+from codedfl.data.columns import ClassTarget, NumberTarget
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats, JsonObject
@@ -210,7 +210,7 @@ def _correlation(totals: Totals, model: StudyModel, *, target: bool) -> tuple[tu
 def _table(totals: Totals, model: AssociationModel) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Rows of each pair of levels; the first level of a column is what the others leave."""
     linear = totals.linear(model.columns)
-    columns = [one for one in linear.study.columns if one.column.name in model.columns]
+    columns = [one for one in linear.study.columns if one.name in model.columns]
     if len(columns) < len(model.columns):
         raise InvalidInput(f"columns of the model {model.name!r} must vary in enough rows, got one that does not")
     gram = np.rint(linear.scaled_gram).astype(np.int64)

@@ -22,8 +22,7 @@ from codedfl.contract.models.glm import GlmModel
 from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.models.negative import NegativeBinomialModel
 from codedfl.contract.models.poisson import PoissonModel
-from codedfl.contract.study import NumberTarget
-from codedfl.contract.study_columns import Units
+from codedfl.data.columns import NumberTarget, Units
 from codedfl.data.labels import MeanLabels
 from codedfl.data.model import TrainedModel
 from codedfl.errors import InvalidInput
@@ -275,7 +274,7 @@ def start(totals: Totals, model: GlmModel) -> Floats:
     else:
         level, slopes = math.log(mean / (1.0 - mean)), slopes / (mean * (1.0 - mean))
     if model.offset:
-        offset = next(one for one in totals.final.columns if one.column.name == model.offset)
+        offset = next(one for one in totals.final.columns if one.name == model.offset)
         level -= sum(offset.grid.range) / 2
     old, new = np.append(level, np.zeros(len(slopes))), np.append(level - middle @ slopes, slopes)
     return towards(spread(old), spread(new), GlmProblem(totals, model).reach)
@@ -361,7 +360,7 @@ def in_units(
     study, (beta, covariance, sums, iterations) = totals.final, found
     errors, columns = errors or Errors(covariance), columns_of(study, model)
     change = Units.of(*columns).unscaling()
-    names = (CONSTANT, *(name for one in columns for name in one.column.design_names))
+    names = (CONSTANT, *(name for one in columns for name in one.design_names))
     # The last step is so short that the likelihood is a parabola on it.
     likelihood = sums.likelihood + float(sums.gradient @ covariance @ sums.gradient) / 2
     deviance, modelled = 2 * (sums.best - likelihood), getattr(study.target, "modelled", "")
@@ -414,10 +413,7 @@ def model_of(totals: Totals, model: StudyModel, coefficients: dict[str, float], 
     See ``in_units``, whose finding has it.
     """
     study, offset = totals.final, getattr(model, "offset", "")
-    columns = tuple(
-        replace(one, column=replace(one.column, in_model=True)) if one.column.name == offset else one
-        for one in study.columns
-    )
+    columns = tuple(replace(one, in_model=True) if one.name == offset else one for one in study.columns)
     wanted = replace(study, columns=columns, models=()).only({*model.columns, offset})
     recipe = replace(wanted.recipe(), labels=labels)
     slopes = np.array([{**coefficients, offset: 1.0}[name] for name in wanted.design_names])

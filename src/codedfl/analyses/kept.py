@@ -208,9 +208,9 @@ def meaning_of(study: Study) -> str:
     --------
     >>> from dataclasses import replace
     >>> from codedfl.analyses.kept import meaning_of
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
     >>> meaning_of(study) == meaning_of(replace(study, edition=2)), meaning_of(study) == meaning_of(
     ...     replace(study, held_out=0.5)

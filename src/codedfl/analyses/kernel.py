@@ -24,9 +24,9 @@ def principal_of_total(study: Study, integers: list[int]) -> Principal:
     Examples
     --------
     >>> from codedfl.analyses.kernel import principal_of_total
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
     >>> study = Study("stays", (age,), days, 5000, 1000, 3, features="pca-rbf", components=1)
     >>> principal_of_total(study, [3, 0, 0, 200, 200, 200]).centre
@@ -50,9 +50,9 @@ def conduct_kernel(
     Examples
     --------
     >>> from codedfl.analyses.kernel import conduct_kernel
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
     >>> next(conduct_kernel(Study("stays", (age,), days, 5000, 1000, 3, features="rbf"), ()))
     <Ask for products>

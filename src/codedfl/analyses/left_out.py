@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from codedfl.analyses.analysis import Totals
 from codedfl.contract.merging import Merged, merged_study
-from codedfl.contract.study import Study, StudyColumn, factors_of
-from codedfl.data.columns import CategoryColumn
+from codedfl.contract.study import Study, factors_of
+from codedfl.data.columns import CategoryColumn, Column
 from codedfl.typing import JsonObject
 
 _FEW = "it varies in too few people"
@@ -47,28 +47,26 @@ def terms_left_out(
     Examples
     --------
     >>> from codedfl.analyses.left_out import terms_left_out
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
-    >>> columns = tuple(StudyColumn(NumberColumn(name), (0.0, 9.0), 1.0) for name in ("age", "rare"))
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
+    >>> columns = tuple(NumberColumn(name, (0.0, 9.0), 1.0) for name in ("age", "rare"))
     >>> study = Study("stays", columns, NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, held_out=0.0)
     >>> [one.term for one in terms_left_out(study, ((), (1,), (), ()), [])]
     ['rare']
     """
-    after = {one.column.name: one for one in merged_study(study, merged).columns}
+    after = {one.name: one for one in merged_study(study, merged).columns}
     there = after
     if total and study.features == "linear":
         part = Totals(study, (), merged, total).linear().without_empty()
-        there = {one.column.name: one for one in part.study.columns}
-    wanted = (one for one in study.columns if one.width and (columns is None or one.column.name in columns))
-    return tuple(
-        found for one in wanted for found in _of_column(one, after.get(one.column.name), there.get(one.column.name))
-    )
+        there = {one.name: one for one in part.study.columns}
+    wanted = (one for one in study.columns if one.width and (columns is None or one.name in columns))
+    return tuple(found for one in wanted for found in _of_column(one, after.get(one.name), there.get(one.name)))
 
 
-def _of_column(asked: StudyColumn, after: StudyColumn | None, there: StudyColumn | None) -> Iterator[LeftOut]:
+def _of_column(asked: Column, after: Column | None, there: Column | None) -> Iterator[LeftOut]:
     """``after``: merging; ``there``: what is left in the total."""
-    name = asked.column.name
-    if isinstance(asked.column, CategoryColumn):
+    name = asked.name
+    if isinstance(asked, CategoryColumn):
         if after is None or not after.width:
             yield LeftOut(name, "fewer than two of its levels have enough people")
         elif there is None or not there.width:
@@ -82,11 +80,11 @@ def _of_column(asked: StudyColumn, after: StudyColumn | None, there: StudyColumn
         yield LeftOut(name, "it is the same in all rows")
 
 
-def _levels(after: StudyColumn, there: StudyColumn) -> Iterator[LeftOut]:
-    assert isinstance(after.column, CategoryColumn) and isinstance(there.column, CategoryColumn)
-    name, first = after.column.name, there.column.levels[0]
-    for level in after.column.levels:
-        if level not in (*there.column.levels, after.column.other, after.column.missing):  # nobody asked for these
+def _levels(after: Column, there: Column) -> Iterator[LeftOut]:
+    assert isinstance(after, CategoryColumn) and isinstance(there, CategoryColumn)
+    name, first = after.name, there.levels[0]
+    for level in after.levels:
+        if level not in (*there.levels, after.other, after.missing):  # nobody asked for these
             yield LeftOut(f"{name} = {level}", "no row has it")
-    if first != after.column.levels[0]:
+    if first != after.levels[0]:
         yield LeftOut(f"{name} = {first}", "the others are compared with it now")

@@ -18,8 +18,8 @@ from codedfl.analyses.heads import ClassSums
 from codedfl.analyses.inference import CONSTANT, Inference, LeastSquaresFit
 from codedfl.analyses.penalised import elastic_net_path, gcv_choice, weights_of_path
 from codedfl.analyses.scoring import NumberScore
-from codedfl.contract.study import GCV, NumberTarget, Study, StudyColumn, factors_of
-from codedfl.data.columns import CategoryColumn
+from codedfl.contract.study import GCV, Study, factors_of
+from codedfl.data.columns import CategoryColumn, Column, NumberTarget
 from codedfl.data.model import TrainedModel
 from codedfl.data.preprocessing import Moments
 from codedfl.data.recipe import Recipe
@@ -52,9 +52,9 @@ class LinearTotal:
     Three rows, of ages 50, 60 and 70 and stays of 20, 30 and 40 days; integers count from the middle of the range.
 
     >>> from codedfl.analyses.linear import LinearTotal
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, held_out=0.0)
     >>> total = LinearTotal(study, [3, 0, 0, 200, 200, 200])
     >>> total.rows, total.moments().mean, total.model(regularisation=0.0).predict([[80.0]])
@@ -115,12 +115,12 @@ class LinearTotal:
     def only(self, columns: Iterable[str]) -> LinearTotal:
         """The total of these columns of the table alone: the sub-model's, with a study of its own."""
         names = tuple(columns)
-        known = [one.column.name for one in self.study.columns]
+        known = [one.name for one in self.study.columns]
         for name in names:
             if name not in known:
                 raise InvalidInput(f"columns must be of the study ({', '.join(known)}), got {name!r}")
-        chosen = [one.column.name in names for one in self.study.columns]
-        widths = [len(one.column.design_names) for one in self.study.columns]
+        chosen = [one.name in names for one in self.study.columns]
+        widths = [len(one.design_names) for one in self.study.columns]
         return self._of(self.study.only(names), np.repeat(chosen, widths))
 
     def without_empty(self) -> LinearTotal:
@@ -128,20 +128,20 @@ class LinearTotal:
 
         The first level that is there is the reference.
         """
-        columns: list[StudyColumn] = []
+        columns: list[Column] = []
         kept: list[bool] = []
         # Less a device's means sums are about 0: those of the columns as they are come behind.
         sums = np.array(self._behind[:-1], dtype=object) if self._behind else self._training.gram[0, 1:]
         varies = self._training.variance > 0
         for one in self.study.columns:
             at = slice(len(kept), len(kept) + one.width)
-            if isinstance(one.column, CategoryColumn) and one.width:
+            if isinstance(one, CategoryColumn) and one.width:
                 there = [self.rows > sum(sums[at]), *(sums[at] > 0)]
-                levels = tuple(level for level, some in zip(one.column.levels, there, strict=True) if some)
-                kept += [some and level != levels[0] for level, some in zip(one.column.levels, there, strict=True)][1:]
+                levels = tuple(level for level, some in zip(one.levels, there, strict=True) if some)
+                kept += [some and level != levels[0] for level, some in zip(one.levels, there, strict=True)][1:]
                 if len(levels) > 1:
-                    columns.append(StudyColumn(CategoryColumn(one.column.name, levels)))
-                elif one.column.name in self.study.inputs:
+                    columns.append(CategoryColumn(one.name, levels))
+                elif one.name in self.study.inputs:
                     columns.append(one.beside())
             elif any(factor.marks for factor in factors_of(one)) and not varies[at].any():
                 kept += [False] * one.width
@@ -386,14 +386,13 @@ class LinearTotal:
 
     def _of_two(self) -> Iterator[bool]:
         for one in self.study.columns:
-            two = not isinstance(one.column, CategoryColumn) and one.grid.n_steps == 1
+            two = not isinstance(one, CategoryColumn) and one.grid.n_steps == 1
             yield from [two] * one.width
 
     @property
     def references(self) -> tuple[tuple[str, str], ...]:
         """Each category with the level that its others are compared with, after rare ones were merged."""
-        columns = (one.column for one in self.study.columns)
-        return tuple((one.name, one.levels[0]) for one in columns if isinstance(one, CategoryColumn))
+        return tuple((one.name, one.levels[0]) for one in self.study.columns if isinstance(one, CategoryColumn))
 
     def vif(self) -> dict[str, float]:
         """How many times the variance of each coefficient is what it would be if no column depended on others."""
@@ -556,7 +555,7 @@ def by_level_of(study: Study, found: Inference) -> Inference:
     --------
     See ``Inference.by_level``, which does it.
     """
-    columns = (one.column for one in study.columns if one.column.name == study.constant_by)
+    columns = (one for one in study.columns if one.name == study.constant_by)
     levels = next((one.levels for one in columns if isinstance(one, CategoryColumn)), ())
     return found.by_level(study.constant_by, levels) if levels else found
 

@@ -16,7 +16,7 @@ from codedfl.analyses.inference import Inference
 from codedfl.analyses.maximum import NewtonSums, maximise
 from codedfl.analyses.robust import InferenceFinding
 from codedfl.contract.models.ordinal import ProportionalOddsModel
-from codedfl.contract.study_columns import ClassTarget, Units
+from codedfl.data.columns import ClassTarget, Units
 from codedfl.errors import InvalidInput
 from codedfl.statistics.newton import columns_of, predictor_range
 from codedfl.statistics.ordinal import Ordinal, thresholds_fit

@@ -11,7 +11,8 @@ import numpy as np
 
 from codedfl.analyses.cells import enough, joined
 from codedfl.contract.merging import Merged
-from codedfl.contract.study import ClassTarget, Study
+from codedfl.contract.study import Study
+from codedfl.data.columns import ClassTarget
 from codedfl.errors import InvalidInput
 from codedfl.statistics.score import BINS
 from codedfl.statistics.statistic import Ask
@@ -209,9 +210,9 @@ def ask_score(study: Study, merged: Merged, point: Floats) -> Generator[Ask, Any
     --------
     >>> import numpy as np
     >>> from codedfl.analyses.scoring import ask_score
-    >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import ClassTarget, NumberColumn
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), ClassTarget("ill", ("a", "b", "c")), 5000, 1000, 3)
     >>> next(ask_score(study, (), np.zeros(6)))
     <Ask for score at 6 numbers>

@@ -165,9 +165,9 @@ def conduct(study: Study, before: KeptSum = NOTHING_KEPT) -> Generator[Ask, Any,
     A driver adds up what the devices contribute and sends the total.
 
     >>> from codedfl.analyses.study_analysis import conduct
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, held_out=0.0)
     >>> run = conduct(study)
     >>> next(run)
@@ -246,9 +246,9 @@ def refit(
     Examples
     --------
     >>> from codedfl.analyses.study_analysis import refit
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn, SubModel
-    >>> from codedfl.data.columns import NumberColumn
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> from codedfl.contract.study import Study, SubModel
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, held_out=0.0)
     >>> found = refit(study, [3, 0, 0, 200, 200, 201], wanted=SubModel("age", ("age",), inference=True))
     >>> found.inference.coefficients.round(6)
@@ -256,7 +256,7 @@ def refit(
     """
     linear = Totals(study, (), tuple(map(tuple, merged)), total).linear(wanted.columns if wanted else None)
     wanted = wanted or SubModel("", study.table_columns.names, study.regularisation, study.inference)
-    names = tuple(one.column.name for one in linear.study.columns)
+    names = tuple(one.name for one in linear.study.columns)
     about = {"digest": study.digest().hex(), **({"model": wanted.name} if wanted.name else {})}
     model, no_model = _or_why_not(lambda: linear.model(wanted.regularisation, **about))
     found, no_inference = (

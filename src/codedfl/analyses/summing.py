@@ -136,10 +136,10 @@ def too_few(sums: StudySums, names: Collection[str]) -> str:
     --------
     >>> from codedfl.analyses.summing import too_few
     >>> from codedfl.contract.roster import Roster
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
     >>> from codedfl.device.study_sums import StudySums
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
     >>> roster = Roster.draft({name: name.encode() * 32 for name in "abc"}, colluders=1)
     >>> too_few(StudySums(study, roster), "ab")

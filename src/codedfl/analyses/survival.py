@@ -156,7 +156,7 @@ def survival(totals: Totals, model: SurvivalModel) -> Generator[Ask, Any, Findin
     others, events = told
     ends = others + events
     at_risk = np.cumsum(ends[:, ::-1], axis=1)[:, ::-1]
-    (column,) = (one.column for one in study.columns if one.column.name == model.columns[0])
+    (column,) = (one for one in study.columns if one.name == model.columns[0])
     assert isinstance(column, CategoryColumn)
     curves = tuple(
         SurvivalCurve(level, times, at_risk[place, :-1], events[place, :-1])

@@ -14,7 +14,7 @@ from codedfl.analyses.glm import in_units
 from codedfl.analyses.maximum import Fitted, NewtonSums, information_inverse
 from codedfl.contract.combinations import FEW_CELLS, cell_codes, count_cells
 from codedfl.contract.models.table import TableModel
-from codedfl.contract.study import NumberTarget
+from codedfl.data.columns import NumberTarget
 from codedfl.errors import InvalidInput
 from codedfl.statistics.contingency import BITS
 from codedfl.statistics.newton import scaled_design

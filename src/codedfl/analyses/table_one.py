@@ -27,8 +27,7 @@ from codedfl.analyses.described import (
 )
 from codedfl.contract.models import TableOne
 from codedfl.contract.study import Study
-from codedfl.contract.study_columns import ClassTarget, StudyColumn
-from codedfl.data.columns import CategoryColumn, NumberColumn
+from codedfl.data.columns import CategoryColumn, ClassTarget, Column, NumberColumn
 from codedfl.files import harmless
 from codedfl.statistics.arms import Arms
 from codedfl.statistics.histogram import Histogram
@@ -146,12 +145,12 @@ def describe(totals: Totals, model: TableOne) -> Generator[Ask, Any, Finding]:
     study, counts = totals.study, totals.counts
     kept = totals.final_of(model)
     numbers = numbers_of(Histogram(totals.final, model=kept), integers)
-    final = {one.column.name: one for one in totals.final.columns}
+    final = {one.name: one for one in totals.final.columns}
     few = unmarked(study, totals.merged)
     columns = [
-        _column(study, one, final.get(one.column.name), counts, numbers.get(one.column.name), few)
+        _column(study, one, final.get(one.name), counts, numbers.get(one.name), few)
         for one in study.columns
-        if one.column.name in model.columns
+        if one.name in model.columns
     ]
     columns.append(_target(study, counts, numbers.get(study.target.name)))
     arms: tuple[Arm, ...] = ()
@@ -177,22 +176,22 @@ def describe(totals: Totals, model: TableOne) -> Generator[Ask, Any, Finding]:
 
 def _column(
     study: Study,
-    one: StudyColumn,
-    final: StudyColumn | None,
+    one: Column,
+    final: Column | None,
     counts: CellCounts,
     sums: Sums | None,
     few: Collection[str],
 ) -> DescribedNumber | DescribedLevels | None:
     """``final``: what the census has left of it. few: columns of which a few values are missing."""
-    if isinstance(one.column, CategoryColumn):
-        return _levels(one.column, None if final is None else final.column, counts)
+    if isinstance(one, CategoryColumn):
+        return _levels(one, final, counts)
     if sums is None or final is None:  # it varies in too few people
         return None
-    name, gaps = one.column.name, counts.columns[one.column.name][0]
+    name, gaps = one.name, counts.columns[one.name][0]
     missing = FEW if name in few else told(study, gaps.rows)
     rows = None if missing == FEW else counts.rows.rows - gaps.rows
-    found = described_number(study, name, sums, (rows, missing), one.column.missing)
-    return replace(found, clipped=name in counts.clipped.values, missing_codes=one.column.missing_codes)
+    found = described_number(study, name, sums, (rows, missing), one.missing)
+    return replace(found, clipped=name in counts.clipped.values, missing_codes=one.missing_codes)
 
 
 def _target(study: Study, counts: CellCounts, sums: Sums | None) -> DescribedNumber | DescribedLevels:

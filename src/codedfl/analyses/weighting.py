@@ -16,7 +16,8 @@ from codedfl.analyses.glm_errors import triangle
 from codedfl.analyses.inference import CONSTANT, Inference
 from codedfl.analyses.maximum import Fitted, maximise
 from codedfl.contract.models.weighting import IptwModel
-from codedfl.contract.study import ClassTarget, Study
+from codedfl.contract.study import Study
+from codedfl.data.columns import ClassTarget
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import Ask
 from codedfl.statistics.weighting import Propensity, Weighted

@@ -10,9 +10,18 @@ import numpy as np
 from codedfl.authoring.guessed_columns import codes_of_gaps
 from codedfl.contract.design_columns import DesignCheck, check_design, copied_columns
 from codedfl.contract.snapshot import take_snapshot
-from codedfl.contract.study import ClassTarget, Study, StudyColumn, factors_of
-from codedfl.contract.study_columns import GAP, Grid, NumberTarget
-from codedfl.data.columns import NumberColumn, as_numbers, as_texts, without_codes
+from codedfl.contract.study import Study, factors_of
+from codedfl.data.columns import (
+    GAP,
+    ClassTarget,
+    Column,
+    Grid,
+    NumberColumn,
+    NumberTarget,
+    as_numbers,
+    as_texts,
+    without_codes,
+)
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
 from codedfl.typing import Integers, Rows
@@ -70,9 +79,9 @@ def check_table(study: Study, table: RawTable) -> TableCheck:
 
     Also whether this machine has what the features need: a device must not find out in the middle of a run.
 
-    >>> from codedfl.contract.study_columns import NumberTarget
+    >>> from codedfl.data.columns import NumberTarget
     >>> from codedfl.data.tables import as_raw_table
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 110.0), 1.0)
     >>> study = Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4)
     >>> found = check_table(study, as_raw_table({"age": [200], "days": [7.5]}))
     >>> [(one.n_clipped, one.n_rounded) for one in found.columns]
@@ -104,9 +113,7 @@ def check_table(study: Study, table: RawTable) -> TableCheck:
 
 def _remarks(study: Study, table: RawTable) -> Iterator[str]:
     """What is no reason to refuse the table, and hardly meant."""
-    numbers = [
-        (one.column.name, one.column.missing_codes) for one in study.columns if one.range and not factors_of(one)
-    ]
+    numbers = [(one.name, one.missing_codes) for one in study.columns if one.range and not factors_of(one)]
     if isinstance(study.target, NumberTarget):
         numbers.append((study.target.name, study.target.missing_codes))
     for name, known in numbers:
@@ -124,13 +131,13 @@ def _remarks(study: Study, table: RawTable) -> Iterator[str]:
 
 def _complete(study: Study, table: RawTable) -> RawTable:
     """The rows that the study takes; all of a table that lacks a column, whose check says so."""
-    names = {one.column.name for one in study.columns if not factors_of(one)} | {study.target.name}
+    names = {one.name for one in study.columns if not factors_of(one)} | {study.target.name}
     return study.complete(table) if names <= set(table.names) else table
 
 
-def _checked(one: StudyColumn, table: RawTable, complete: bool) -> ColumnCheck:
-    name = one.column.name
-    kind = "number" if isinstance(one.column, NumberColumn) else "category"
+def _checked(one: Column, table: RawTable, complete: bool) -> ColumnCheck:
+    name = one.name
+    kind = "number" if isinstance(one, NumberColumn) else "category"
     try:
         values = table.column(name)
         codes, report = one.codes(values, table.name)
@@ -150,14 +157,14 @@ def _target(study: Study, table: RawTable) -> ColumnCheck:
     target = study.target
     try:
         values = table.column(target.name, "the target")
-        codes, clipped = target.codes(values, table.name)
+        codes, report = target.codes(values, table.name)
     except InvalidInput as error:
         return ColumnCheck(target.name, "target", objection=str(error))
     if isinstance(target, ClassTarget):
         seen = ", ".join(map(str, np.unique(target.values(codes)).tolist()[:_MOST_SEEN]))
         return ColumnCheck(target.name, "target", seen=seen)
     seen, rounded = _numbers(target.grid, values, codes)
-    return ColumnCheck(target.name, "target", clipped, rounded, seen=seen)
+    return ColumnCheck(target.name, "target", report.n_clipped, rounded, seen=seen)
 
 
 def _numbers(grid: Grid, values: Rows, codes: Integers) -> tuple[str, int]:

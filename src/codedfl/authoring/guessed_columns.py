@@ -124,7 +124,8 @@ def _guess(name: str, values: Rows) -> tuple[Column, str | None]:
         if not gaps:
             return NumberColumn(name), None
         fill = float(np.nanmedian(as_numbers(values)))
-        return NumberColumn(name, fill), f"{gaps} gaps in column {name!r} become its median {fill:g}, and are marked"
+        remark = f"{gaps} gaps in column {name!r} become its median {fill:g}, and are marked"
+        return NumberColumn(name, missing=fill), remark
     present = values[values != ""]
     different, counts = np.unique(present, return_counts=True)
     levels, other = different.tolist(), None

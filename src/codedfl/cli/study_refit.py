@@ -18,8 +18,8 @@ from codedfl.cli import options
 from codedfl.cli.screen import Screen
 from codedfl.cli.study_result import show_model
 from codedfl.contract.study import GCV, SubModel
-from codedfl.contract.study_columns import NumberTarget
 from codedfl.contract.toml_file import load_study
+from codedfl.data.columns import NumberTarget
 from codedfl.errors import InvalidInput
 
 _MINUS = " - "
@@ -117,7 +117,7 @@ def _weight(text: str) -> float | str:
 
 def _coefficients(linear: LinearTotal, columns: tuple[str, ...]) -> list[str]:
     """Of columns of the table: the names of all their coefficients; names of coefficients stand for themselves."""
-    of_column = {one.column.name: one.column.design_names for one in linear.study.columns}
+    of_column = {one.name: one.design_names for one in linear.study.columns}
     return [name for column in columns for name in of_column.get(column, (column,))]
 
 

@@ -100,12 +100,11 @@ def approve(
     Examples
     --------
     >>> import tempfile; from dataclasses import replace; from pathlib import Path
-    >>> from codedfl.contract.study_columns import NumberTarget, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
     >>> from codedfl.data.tables import as_raw_table
     >>> keys = {f"clinic-{i}": bytes([i] * 32) for i in range(3)}
     >>> roster = Roster.draft(keys, colluders=1)
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 110.0), 1.0)
     >>> study = Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 3, held_out=0)
     >>> study = replace(study, roster=roster.digest().hex(), server_key="ab" * 32)
     >>> table = as_raw_table({"age": range(20, 40), "days": [1, 7, 3, 9] * 5})

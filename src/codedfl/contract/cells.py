@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from codedfl.contract.combinations import FEW_CELLS, cell_places, count_cells
 from codedfl.contract.models import StudyModel, TimedModel
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import ClassTarget, Study, StudyColumn, factors_of
-from codedfl.contract.study_columns import GAP
+from codedfl.contract.study import Study, factors_of
 from codedfl.contract.timing import begins_of, ends_of, groups_of, n_groups
-from codedfl.data.columns import CategoryColumn
+from codedfl.data.columns import GAP, CategoryColumn, ClassTarget, Column
 from codedfl.typing import Integers
 
 _MOST = np.iinfo(np.int64).max
@@ -52,8 +51,8 @@ class StudyCells:
 
     study: with the mergings so far (``merging.merged_study``).
 
-    >>> from codedfl.contract.study_columns import NumberTarget
-    >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c")))
+    >>> from codedfl.data.columns import NumberTarget
+    >>> ward = CategoryColumn("ward", ("a", "b", "c"))
     >>> cells = StudyCells(Study("stay", (ward,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4, held_out=0.0))
     >>> [(one.kind, one.of, one.count) for one in cells.families][:3]
     [('rows', 'stay', 1), ('level', 'ward', 3), ('target', 'days', 1)]
@@ -141,17 +140,17 @@ class StudyCells:
         clusters = {getattr(one, "cluster", "") for one in self.study.models}
         used = {name for one in self.study.models for name in (*one.columns, *one.uses)} - clusters
         # Random features are sums over whole rows, in which no column stands by itself.
-        summed = {one.column.name for one in self.study.columns if one.width and "gram" in self.study.statistics}
+        summed = {one.name for one in self.study.columns if one.width and "gram" in self.study.statistics}
         return frozenset(used | summed)
 
     @cached_property
     def _categories(self) -> tuple[tuple[str, CategoryColumn], ...]:
-        columns = (one.column for one in self.study.columns if isinstance(one.column, CategoryColumn))
+        columns = (one for one in self.study.columns if isinstance(one, CategoryColumn))
         return tuple((one.name, one) for one in columns if one.name in self.told)
 
     @cached_property
-    def _numbers(self) -> tuple[tuple[str, StudyColumn], ...]:
-        columns = ((one.column.name, one) for one in self.study.columns if one.range is not None)
+    def _numbers(self) -> tuple[tuple[str, Column], ...]:
+        columns = ((one.name, one) for one in self.study.columns if one.range is not None)
         return tuple((name, one) for name, one in columns if name in self.told)
 
     @cached_property
@@ -162,7 +161,7 @@ class StudyCells:
         """
         found: dict[str, set[tuple[float, bool]]] = {}
         for one in self.study.columns:
-            for factor in factors_of(one) if one.column.name in self.told else ():
+            for factor in factors_of(one) if one.name in self.told else ():
                 if marks := factor.divides:
                     found.setdefault(factor.column, set()).update((mark, mark in factor.begins) for mark in marks)
         return {name: tuple(sorted(marks)) for name, marks in found.items()}
@@ -224,7 +223,7 @@ class StudyCells:
         assert isinstance(model, TimedModel)
         return self._of_times(family, model, rows)
 
-    def _of_column(self, family: CellFamily, one: StudyColumn, codes: Integers) -> Integers:
+    def _of_column(self, family: CellFamily, one: Column, codes: Integers) -> Integers:
         if family.kind == "level":
             return codes
         if family.kind == "common":  # a flag need not be 0 or 1, nor stand at an end of its range
@@ -262,16 +261,15 @@ def _commonest(codes: Integers) -> int:
     return int(ordered[begins[lengths.argmax()]]) if len(ordered) else GAP
 
 
-def _two_valued(one: StudyColumn) -> bool:
+def _two_valued(one: Column) -> bool:
     return one.grid.n_steps == 1
 
 
 def size_marks(study: Study) -> tuple[int, ...]:
     """Numbers of rows of which a device says whether it has as many: each is twice the last.
 
-    >>> from codedfl.contract.study_columns import NumberTarget
-    >>> from codedfl.data.columns import NumberColumn
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
+    >>> age = NumberColumn("age", (0.0, 110.0), 1.0)
     >>> size_marks(Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4, least_rows=30))
     (1, 2, 4, 8, 16, 30)
     """

@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 
 from codedfl.contract.cells import CellFamily, StudyCells, size_marks
 from codedfl.contract.merging import Merged, held_out_place, merged_study, places_left, times_place
-from codedfl.contract.study import Study, StudyColumn, factors_of
-from codedfl.data.columns import CategoryColumn
+from codedfl.contract.study import Study, factors_of
+from codedfl.data.columns import CategoryColumn, Column
 from codedfl.errors import InvalidInput
 from codedfl.typing import Integers
 
@@ -91,8 +91,8 @@ def bit_marks(k: int) -> tuple[int, int, int]:
 def census_numbers(study: Study, people: Integers, rows: tuple[int, int]) -> Integers:
     """What an owner says: of each cell three bits, and which numbers of rows it has, to train on and held out.
 
-    >>> from codedfl.contract.study_columns import NumberTarget
-    >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b")))
+    >>> from codedfl.data.columns import NumberTarget
+    >>> ward = CategoryColumn("ward", ("a", "b"))
     >>> study = Study("stay", (ward,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4, held_out=0.0)
     >>> census_numbers(study, np.array([9, 8, 1]), (9, 0)).tolist()
     [1, 1, 1, 1, 1, 0, 1, 1, 0, 1, 1, 1, 1]
@@ -214,8 +214,8 @@ class Census:
     sizes: how many owners each part has (``parts_of``). counts: for each round the numbers of each part.
     certified: whether they are signed (``Round``).
 
-    >>> from codedfl.contract.study_columns import NumberTarget
-    >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c", "d")))
+    >>> from codedfl.data.columns import NumberTarget
+    >>> ward = CategoryColumn("ward", ("a", "b", "c", "d"))
     >>> study = Study("stay", (ward,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4, held_out=0, least_rows=8)
     >>> some, enough, sizes = [3, 3, 3, 1, 1, 3, 3, 3], [3, 3, 3, 0, 0, 3, 3, 3], [3, 3, 3, 3]
     >>> census = Census(study, (3, 3), [[some + enough + enough + sizes] * 2])
@@ -269,7 +269,7 @@ def _merging(study: Study, merged: Merged, last: Round) -> Merged:
     found = [list(one) for one in merged] or [[] for _ in range(held_out_place(study) + 1)]
     passing, owners = last.passes(), last.owners()
     cells = StudyCells(last.study)
-    columns = {one.column.name: place for place, one in enumerate(study.columns)}
+    columns = {one.name: place for place, one in enumerate(study.columns)}
     times: list[tuple[NDArray[np.bool_], Integers]] = []
     people = sum(one.people(study.smallest_cell) for one in last.parts)
     for (family, passes), (_, having), (_, counts) in zip(
@@ -297,14 +297,13 @@ def _merging(study: Study, merged: Merged, last: Round) -> Merged:
     return following if any(following) else ()
 
 
-def _levels(one: StudyColumn, gone: list[int], merged: Study, passes: NDArray[np.bool_], counts: Integers) -> list[int]:
+def _levels(column: Column, gone: list[int], merged: Study, passes: NDArray[np.bool_], counts: Integers) -> list[int]:
     """Levels with few become *other*; where that has few, the rarest level joins it, of equal ones the last.
 
     counts: people of each level, as far as the bits tell.
     """
-    column = one.column
     assert isinstance(column, CategoryColumn)
-    kept = next(it.column for it in merged.columns if it.column.name == column.name)
+    kept = next(it for it in merged.columns if it.name == column.name)
     assert isinstance(kept, CategoryColumn)
     other = next((level for level in kept.levels if level not in column.levels or level == column.other), None)
     failing = [level for level, well in zip(kept.levels, passes, strict=True) if not well and level != other]
@@ -319,7 +318,7 @@ def _levels(one: StudyColumn, gone: list[int], merged: Study, passes: NDArray[np
 
 def _number(merged: Study, family: CellFamily, gone: list[int], passes: NDArray[np.bool_]) -> list[int]:
     """(0,) drops the mark of few missing values, (1,) the column: all of it where few rows differ from the others."""
-    one = next(it for it in merged.columns if it.column.name == family.of)
+    one = next(it for it in merged.columns if it.name == family.of)
     if family.kind == "missing" and passes[1] and one.width > 1:
         return gone or [0]
     if family.kind == "missing" and passes[1]:
@@ -354,11 +353,11 @@ def _times(study: Study, merged: Study, counted: Sequence[tuple[NDArray[np.bool_
     return gone
 
 
-def _made_of_merged(study: Study, one: StudyColumn, found: Sequence[Sequence[int]]) -> bool:
+def _made_of_merged(study: Study, one: Column, found: Sequence[Sequence[int]]) -> bool:
     """Whether a derived column has a factor of a level that is merged, or of a column that is gone."""
-    places = {other.column.name: place for place, other in enumerate(study.columns)}
+    places = {other.name: place for place, other in enumerate(study.columns)}
     for factor in factors_of(one):
-        column = study.columns[places[factor.column]].column
+        column = study.columns[places[factor.column]]
         gone = found[places[factor.column]]
         if isinstance(column, CategoryColumn) and factor.level and column.levels.index(factor.level) in gone:
             return True

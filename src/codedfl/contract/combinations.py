@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from codedfl.contract.models import StudyModel
-from codedfl.contract.study import Study, StudyColumn, factors_of
-from codedfl.contract.study_columns import GAP
-from codedfl.data.columns import CategoryColumn
+from codedfl.contract.study import Study, factors_of
+from codedfl.data.columns import GAP, CategoryColumn, Column
 from codedfl.typing import Integers
 
 FEW_CELLS = 1 << 12
@@ -17,9 +16,9 @@ FEW_CELLS = 1 << 12
 def cell_columns(study: Study, model: StudyModel) -> list[int]:
     """Places of the study's columns that tell all that a model has of a row: derived ones follow from theirs."""
     wanted = {*model.columns, *model.uses}
-    made = {factor.column for one in study.columns if one.column.name in wanted for factor in factors_of(one)}
+    made = {factor.column for one in study.columns if one.name in wanted for factor in factors_of(one)}
     columns = enumerate(study.columns)
-    return [place for place, one in columns if one.column.name in wanted | made and not factors_of(one)]
+    return [place for place, one in columns if one.name in wanted | made and not factors_of(one)]
 
 
 def count_cells(study: Study, model: StudyModel) -> int:
@@ -45,13 +44,13 @@ def cell_codes(study: Study, model: StudyModel, cells: Integers) -> Integers:
     for place in reversed(cell_columns(study, model)):
         one = study.columns[place]
         values = cells % _size(one)
-        gap = one.range is not None and one.column.missing is not None
+        gap = one.range is not None and one.missing is not None
         codes[:, place] = np.where(values == _size(one) - 1, GAP, values) if gap else values
         cells = cells // _size(one)
     return codes
 
 
-def _size(one: StudyColumn) -> int:
-    if isinstance(one.column, CategoryColumn):
-        return len(one.column.levels)
-    return one.grid.n_steps + 1 + (one.column.missing is not None)
+def _size(one: Column) -> int:
+    if isinstance(one, CategoryColumn):
+        return len(one.levels)
+    return one.grid.n_steps + 1 + (one.missing is not None)

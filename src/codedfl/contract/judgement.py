@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from codedfl.contract.seen import SeenRows, same_columns
 from codedfl.contract.snapshot import Tags
-from codedfl.contract.study_columns import GAP
+from codedfl.data.columns import GAP
 from codedfl.typing import Integers
 
 KINDS = {

@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from codedfl.contract.models import TimedModel
-from codedfl.contract.study import Study, StudyColumn, factors_of
+from codedfl.contract.study import Study, factors_of
+from codedfl.data.columns import Column
 from codedfl.errors import InvalidInput
 from codedfl.typing import Integers
 
@@ -39,7 +40,7 @@ def merged_study(study: Study, merged: Merged) -> Study:
     if not merged:
         return study
     columns = tuple(one for one, _ in _merges(study, merged) if one is not None)
-    names = {one.column.name for one in columns}
+    names = {one.name for one in columns}
     models = tuple(replace(one, columns=tuple(name for name in one.columns if name in names)) for one in study.models)
     gone = set(merged[times_place(study)])
     times = tuple(time for place, time in enumerate(study.time_grid) if place not in gone)
@@ -52,7 +53,7 @@ def merged_study(study: Study, merged: Merged) -> Study:
     held_out, at_point = 0.0 if kept == (2,) else study.held_out, study.scored_at_point or kept == (1,)
     width = sum(one.width for one in columns)
     components = None if study.components is None else min(study.components, width)
-    same = {one.column.name for one in columns if one in study.columns}
+    same = {one.name for one in columns if one in study.columns}
     models = tuple(
         one for one in models if one.columns and same.issuperset(one.unmerged) and names.issuperset(one.uses)
     )
@@ -80,14 +81,14 @@ def recoded(study: Study, codes: Integers, merged: Merged) -> Integers:
     return np.stack(kept, axis=1)
 
 
-def _merges(study: Study, merged: Merged) -> list[tuple[StudyColumn | None, Integers]]:
+def _merges(study: Study, merged: Merged) -> list[tuple[Column | None, Integers]]:
     if len(merged) != held_out_place(study) + 1:
         expected = held_out_place(study) + 1
         raise InvalidInput(f"merged must have one entry per column and two ({expected}), got {len(merged)}")
-    found = [one.merged(gone) for one, gone in zip(study.columns, merged, strict=False)]
+    found = [one.coarser(gone) for one, gone in zip(study.columns, merged, strict=False)]
     # What a derived column is made of stays beside the model, since predictions need it; a level that is gone does not.
     needed = {factor.column for one, _ in found if one is not None for factor in factors_of(one) if not factor.level}
     return [
-        (old.beside(), codes) if new is None and old.column.name in needed else (new, codes)
+        (old.beside(), codes) if new is None and old.name in needed else (new, codes)
         for old, (new, codes) in zip(study.columns, found, strict=True)
     ]

@@ -143,9 +143,8 @@ def shown_directions(study: Study, roster: Roster | None = None) -> int:
 def policy_objection(policy: Policy, study: Study, roster: Roster) -> str:
     """Why a study is refused by the operator's limits; empty when it is not.
 
-    >>> from codedfl.contract.study_columns import NumberTarget, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
+    >>> age = NumberColumn("age", (0.0, 110.0), 1.0)
     >>> study = Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4)
     >>> policy_objection(Policy(allow_gram=False), study, Roster(()))
     "the server must not learn the whole total of X'X by this device's policy (allow-gram), got all of it"

@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.contract.snapshot import Tags, as_saved, tags_of, taken
-from codedfl.contract.study import Study, StudyColumn, factors_of
-from codedfl.contract.study_columns import GAP, ClassTarget, NumberTarget
-from codedfl.data.columns import CategoryColumn, as_texts
+from codedfl.contract.study import Study, factors_of
+from codedfl.data.columns import GAP, BaseColumn, CategoryColumn, ClassTarget, as_texts
 from codedfl.data.tables import RawTable
 from codedfl.errors import MessageRefused
 from codedfl.typing import Integers
@@ -140,7 +139,7 @@ def seen_rows(study: Study, table: RawTable, key: bytes) -> SeenRows:
 
     >>> from codedfl.data.columns import NumberColumn
     >>> from codedfl.data.tables import as_raw_table
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 110.0), 1.0)
     >>> study = Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4)
     >>> seen = seen_rows(study, as_raw_table({"age": [61.4, 61], "days": [7, 7]}), bytes(32))
     >>> seen.columns, len(set(seen.signatures.tolist()))
@@ -149,7 +148,7 @@ def seen_rows(study: Study, table: RawTable, key: bytes) -> SeenRows:
     table, held_out = taken(study, study.complete(table), key)
     codes = study.codes(table)[0]
     target, _ = study.target.codes(table.column(study.target.name, "the target"), table.name)
-    listed: list[StudyColumn | NumberTarget | ClassTarget] = [*study.columns, study.target]
+    listed: list[BaseColumn] = [*study.columns, study.target]
     columns = list(zip(listed, (*codes.T, target), strict=True))
     values = np.stack([tags_of("", of_column, one.used, key) for one, of_column in columns], axis=1)
     places = np.stack([of_column for _, of_column in columns], axis=1).astype(np.int64)
@@ -157,13 +156,9 @@ def seen_rows(study: Study, table: RawTable, key: bytes) -> SeenRows:
     if study.id is not None:
         ids = tags_of("an id", table.column(study.id, "id"), as_texts, key)
     names = (*study.table_columns.names, study.target.title)
-    categories = tuple(_is_category(one) for one in listed)
+    categories = tuple(isinstance(one, CategoryColumn | ClassTarget) for one in listed)
     seen = SeenRows(names, categories, values, places, ids, held_out, study.held_out > 0, marks=_marks(study))
     return replace(seen, rows=np.arange(len(seen), dtype=np.int64))
-
-
-def _is_category(one: StudyColumn | NumberTarget | ClassTarget) -> bool:
-    return isinstance(one, ClassTarget) or (isinstance(one, StudyColumn) and isinstance(one.column, CategoryColumn))
 
 
 def _marks(study: Study) -> tuple[tuple[float, ...], ...]:

@@ -47,7 +47,7 @@ class Snapshot:
     """The frozen rows of one device for one study.
 
     study: the digest of the study.
-    codes: n x n_columns, as ``StudyColumn.codes`` has them. target: n codes. held_out: which rows are kept for the
+    codes: n x n_columns, as the columns' ``codes`` have them. target: n codes. held_out: which rows are kept for the
         score. persons: a number for each row, the same for rows of one id; () where every row is somebody else.
     clipped: how many values of each column of the table, and targets, lay beyond their ranges.
     left_out: how many rows of the table had gaps, in a study that takes complete cases only.
@@ -122,10 +122,9 @@ def take_snapshot(study: Study, table: RawTable, key: bytes) -> Snapshot:
 
     key: 16 to 64 bytes, the device's own and always the same.
 
-    >>> from codedfl.contract.study_columns import NumberTarget, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
     >>> from codedfl.data.tables import as_raw_table
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 110.0), 1.0)
     >>> study = Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4)
     >>> take_snapshot(study, as_raw_table({"age": [61.4], "days": [7]}), bytes(32)).codes.tolist()
     [[61]]
@@ -136,8 +135,8 @@ def take_snapshot(study: Study, table: RawTable, key: bytes) -> Snapshot:
         raise InvalidInput(objection)
     table, held_out = taken(study, table, key)
     codes, clipped = study.codes(table)
-    target, clipped_targets = study.target.codes(table.column(study.target.name, "the target"), table.name)
-    counts = Clipped(clipped, clipped_targets)
+    target, report = study.target.codes(table.column(study.target.name, "the target"), table.name)
+    counts = Clipped(clipped, report.n_clipped)
     persons = _persons(table.column(study.id, "id")) if study.id is not None else np.zeros(0, dtype=np.int64)
     return Snapshot(study.digest(), codes, target, held_out, counts, left_out, persons)
 

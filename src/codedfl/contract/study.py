@@ -15,9 +15,18 @@ import numpy as np
 
 from codedfl.contract.models import GCV, StudyModel, SubModel, TableOne, TimedModel
 from codedfl.contract.names import checked_name
-from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn, Units, gaps
 from codedfl.data.canonical import canonical_digest
-from codedfl.data.columns import Columns, DerivedColumn, without_codes
+from codedfl.data.columns import (
+    ClassTarget,
+    Column,
+    Columns,
+    DerivedColumn,
+    NumberTarget,
+    Target,
+    Units,
+    gaps,
+    without_codes,
+)
 from codedfl.data.derived import Factor, interval, product
 from codedfl.data.features import FEATURE_MAPS, FeatureChoice, FeatureMap, Principal, choose_features, own_keys
 from codedfl.data.preprocessing import Preprocessing
@@ -31,7 +40,7 @@ if TYPE_CHECKING:  # with the first recipe: reading a study needs none
     from codedfl.data.recipe import Recipe
     from codedfl.exact.scales import Bounds, Scales
 
-__all__ = ["GCV", "ClassTarget", "NumberTarget", "Study", "StudyColumn", "StudyModel", "SubModel"]
+__all__ = ["GCV", "Study", "StudyModel", "SubModel"]
 
 NO_FEATURES = "none"
 _FINEST, _MOST_DEMEANED = 12, 2**24  # bits of a step, and the largest integer in size, of a column less a device's mean
@@ -107,17 +116,16 @@ class Study:
     --------
     >>> import numpy as np
     >>> from codedfl import Study
-    >>> from codedfl.contract.study import NumberTarget, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
+    >>> age = NumberColumn("age", (0.0, 110.0), 1.0)
     >>> study = Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4)
     >>> study.design(np.array([[61], [55]])).tolist(), study.statistics
     ([[6], [0]], ('census', 'cells', 'gram', 'score'))
     """
 
     name: str
-    columns: tuple[StudyColumn, ...]
-    target: NumberTarget | ClassTarget
+    columns: tuple[Column, ...]
+    target: Target
     max_rows: int
     max_rows_per_device: int
     least_participants: int
@@ -169,6 +177,8 @@ class Study:
 
     def _check_columns(self) -> None:
         names = self.table_columns.names
+        for one in self.columns:
+            _ = one.units  # a number without a range or a step has none
         if self.target.name in names:
             raise InvalidInput(f"the target must not be a column too, got {self.target.name!r}")
         if self.id is not None and self.id in (*names, self.target.name):
@@ -185,14 +195,14 @@ class Study:
 
     def _check_derived(self) -> None:
         """A derived column must not clip: a range that does would pick out rows."""
-        ends = {one.column.name: one.range for one in self.columns if not isinstance(one.column, DerivedColumn)}
+        ends = {one.name: one.range for one in self.columns if not isinstance(one, DerivedColumn)}
         for one in self.columns:
-            if isinstance(one.column, DerivedColumn):
-                low, high = interval(one.column.factors, ends)
+            if isinstance(one, DerivedColumn):
+                low, high = interval(one.factors, ends)
                 room = one.grid.step / 2
                 if not one.grid.range[0] <= low + room or not high - room <= one.grid.range[1]:
                     raise InvalidInput(
-                        f"range of column {one.column.name!r} must hold what its factors give, [{low:g}, {high:g}],"
+                        f"range of column {one.name!r} must hold what its factors give, [{low:g}, {high:g}],"
                         f" got {list(one.grid.range)}"
                     )
 
@@ -272,7 +282,7 @@ class Study:
                 f" {odd[0].kind!r}, which has a function of its own, or none"
             )
         for one in self.models:
-            one.check({column.column.name: column for column in self.columns}, self.target)
+            one.check({column.name: column for column in self.columns}, self.target)
         timed = [one for one in self.models if isinstance(one, TimedModel)]
         for one in timed:
             if one.times != timed[0].times:
@@ -293,7 +303,7 @@ class Study:
             raise InvalidInput(f"models must be linear with site_effects, got {others[0]!r}")
 
     def _check_noise(self, noise: Budget) -> None:
-        by_moments = [one.column.name for one in self.columns if any(unit.by_moments for unit in one.units)]
+        by_moments = [one.name for one in self.columns if any(unit.by_moments for unit in one.units)]
         if by_moments:
             raise InvalidInput(
                 f"scale of column {by_moments[0]!r} must be range with noise: a mean is a sum over rows, got moments"
@@ -425,7 +435,7 @@ class Study:
 
     @property
     def table_columns(self) -> Columns:
-        return Columns(tuple(one.column for one in self.columns))
+        return Columns(self.columns)
 
     @property
     def task(self) -> str:
@@ -479,15 +489,14 @@ class Study:
         clipped = np.zeros(len(self.columns), dtype=np.int64)
         seen: dict[str, Rows] = {}
         for place, one in enumerate(self.columns):
-            column = one.column
-            values = product(column.factors, seen) if isinstance(column, DerivedColumn) else table.column(column.name)
+            values = product(one.factors, seen) if isinstance(one, DerivedColumn) else table.column(one.name)
             codes[:, place], report = one.codes(values, table.name)
             objection = report.objection(table.name)
             if objection is not None:
                 raise InvalidInput(objection)
-            clipped[place] = 0 if isinstance(column, DerivedColumn) else report.n_clipped
-            if column.name in self.inputs:
-                seen[column.name] = one.values(codes[:, place])
+            clipped[place] = 0 if isinstance(one, DerivedColumn) else report.n_clipped
+            if one.name in self.inputs:
+                seen[one.name] = one.values(codes[:, place])
         return codes, clipped
 
     @cached_property
@@ -522,15 +531,15 @@ class Study:
             return table
         gap = gaps(without_codes(table.column(self.target.name, "the target"), self.target.missing_codes))
         for one in self.columns:
-            if one.column.missing is None and not isinstance(one.column, DerivedColumn):
-                gap = gap | gaps(without_codes(table.column(one.column.name), one.column.missing_codes))
+            if one.missing is None and not isinstance(one, DerivedColumn):
+                gap = gap | gaps(without_codes(table.column(one.name), one.missing_codes))
         return table.rows(~gap)
 
     def only(self, names: Collection[str]) -> Study:
         """The study with these columns in its model; what derived ones are made of stays beside it."""
-        kept = [one for one in self.columns if one.column.name in names]
+        kept = [one for one in self.columns if one.name in names]
         inputs = {factor.column for one in kept for factor in factors_of(one)}
-        beside = [one.beside() for one in self.columns if one.column.name in inputs - set(names)]
+        beside = [one.beside() for one in self.columns if one.name in inputs - set(names)]
         return replace(self, columns=(*beside, *kept), models=())
 
     def design(self, codes: Integers) -> Integers:
@@ -652,6 +661,6 @@ class Study:
         return Preprocessing.from_range(self.units.low, self.units.high, len(self.units.low))
 
 
-def factors_of(one: StudyColumn) -> tuple[Factor, ...]:
+def factors_of(one: Column) -> tuple[Factor, ...]:
     """What a derived column is the product of; of any other column nothing."""
-    return one.column.factors if isinstance(one.column, DerivedColumn) else ()
+    return one.factors if isinstance(one, DerivedColumn) else ()

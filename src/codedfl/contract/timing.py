@@ -6,9 +6,8 @@ import numpy as np
 
 from codedfl.contract.models import TimedModel
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import NumberTarget, Study
-from codedfl.contract.study_columns import Grid
-from codedfl.data.columns import CategoryColumn
+from codedfl.contract.study import Study
+from codedfl.data.columns import CategoryColumn, Grid, NumberTarget
 from codedfl.typing import Floats, Integers
 
 
@@ -21,7 +20,7 @@ def n_groups(study: Study, model: TimedModel) -> int:
     """
     if not model.groups:
         return 1
-    (column,) = (one.column for one in study.columns if one.column.name == model.groups)
+    (column,) = (one for one in study.columns if one.name == model.groups)
     assert isinstance(column, CategoryColumn)
     return len(column.levels)
 

@@ -9,9 +9,18 @@ from typing import Any
 import msgspec
 
 from codedfl.contract.models import MODELS, StudyModel, SubModel
-from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
-from codedfl.contract.study_columns import no_step
-from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn, as_text
+from codedfl.contract.study import Study
+from codedfl.data.columns import (
+    CategoryColumn,
+    ClassTarget,
+    Column,
+    DerivedColumn,
+    NumberColumn,
+    NumberTarget,
+    Target,
+    as_text,
+    no_step,
+)
 from codedfl.data.derived import Factor
 from codedfl.data.features import FEATURE_MAPS
 from codedfl.errors import InvalidInput
@@ -149,13 +158,13 @@ def _study(content: Unchecked) -> Study:
         columns = tuple(_column(one, scale) for one in _sections(content, "column"))
     target = _target(_section(content, "target"))
     models = (
-        tuple(_model(one, [column.column.name for column in columns]) for one in _sections(content, "model"))
+        tuple(_model(one, [column.name for column in columns]) for one in _sections(content, "model"))
         if "model" in content
         else ()
     )
     noise = _noise(_section(content, "noise")) if "noise" in content else None
     by = said.get("constant_by", "")
-    if by and not any(one.column.name == by and one.range is None and one.width for one in columns):
+    if by and not any(one.name == by and one.range is None and one.width for one in columns):
         raise InvalidInput(f"constant_by must be a category that is in_model, got {by!r}")
     return Study(columns=columns, target=target, models=models, noise=noise, **said)
 
@@ -200,7 +209,7 @@ def _model(said: Unchecked, names: list[str]) -> StudyModel:
     return kind(**record(kind, said, f"{{}} of the model {name!r}".format))
 
 
-def _matrix(said: Unchecked) -> tuple[StudyColumn, ...]:
+def _matrix(said: Unchecked) -> tuple[Column, ...]:
     """Pixels and the like: number columns x0, x1, ... of one range and step, not scaled by their moments."""
     only("[matrix]", said, _MATRIX)
     count = typed("matrix.columns", said.get("columns"), int)
@@ -208,12 +217,12 @@ def _matrix(said: Unchecked) -> tuple[StudyColumn, ...]:
         raise InvalidInput(f"matrix.columns must be between 1 and {_MOST_COLUMNS}, got {count}")
     if "step" not in said:
         raise InvalidInput(no_step("[matrix]"))
-    types = types_of(StudyColumn)
+    types = types_of(NumberColumn)
     grid = {key: typed(f"matrix.{key}", said.get(key), types[key]) for key in ("range", "step")}
-    return tuple(StudyColumn(NumberColumn(f"x{place}"), **grid, scale="range") for place in range(count))
+    return tuple(NumberColumn(f"x{place}", **grid, scale="range") for place in range(count))
 
 
-def _column(said: Unchecked, usual_scale: str) -> StudyColumn:
+def _column(said: Unchecked, usual_scale: str) -> Column:
     name = typed("name of a column", said.get("name"), str)
     kind = said.get("kind")
     if not isinstance(kind, str) or kind not in COLUMN_KEYS:
@@ -224,12 +233,9 @@ def _column(said: Unchecked, usual_scale: str) -> StudyColumn:
         said = {**said, "missing_codes": _codes(called("missing_codes"), said["missing_codes"])}
     if kind == "category":  # a level is written as a text
         said = {**said, "missing_codes": [as_text(one) for one in said.get("missing_codes", ())]}
-        return StudyColumn(CategoryColumn(**record(CategoryColumn, said, called)))
-    types = types_of(StudyColumn)
-    grid = {key: typed(called(key), said[key], types[key]) for key in ("range", "step", "scale") if key in said}
-    grid = {"scale": usual_scale, **grid}
+        return CategoryColumn(**record(CategoryColumn, said, called))
     if kind == "number":
-        return StudyColumn(NumberColumn(**record(NumberColumn, said, called)), **grid)
+        return NumberColumn(**record(NumberColumn, {"scale": usual_scale, **said}, called))
     factors = said.get("factors")
     if not isinstance(factors, list) or not 1 <= len(factors) <= _MOST_FACTORS:
         raise InvalidInput(
@@ -237,11 +243,11 @@ def _column(said: Unchecked, usual_scale: str) -> StudyColumn:
             f" {'nothing' if factors is None else f'{factors!r:.80}'}"
         )
     made = tuple(Factor.from_dict(one) for one in factors)
-    plain = record(NumberColumn, {key: value for key, value in said.items() if key != "factors"}, called)
-    return StudyColumn(DerivedColumn(**plain, factors=made), **grid)
+    plain = {"scale": usual_scale, **{key: value for key, value in said.items() if key != "factors"}}
+    return DerivedColumn(**record(NumberColumn, plain, called), factors=made)
 
 
-def _target(said: Unchecked) -> NumberTarget | ClassTarget:
+def _target(said: Unchecked) -> Target:
     name = typed("name of the target", said.get("name"), str)
     only("[target]", said, _TARGET)
     called = f"{{}} of the target {name!r}".format

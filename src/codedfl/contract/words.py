@@ -16,8 +16,8 @@ from codedfl.contract.models import StudyModel, SubModel, TableOne
 from codedfl.contract.policy import Policy, shown_directions
 from codedfl.contract.roster import Roster
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import NO_FEATURES, NumberTarget, Study, StudyColumn
-from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn
+from codedfl.contract.study import NO_FEATURES, Study
+from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn, NumberTarget
 from codedfl.privacy.budget import Budget
 
 _MOST_COLUMNS = 40  # that are shown one by one
@@ -68,7 +68,7 @@ def explain(
     becomes of it.
 
     >>> from codedfl.data.columns import NumberColumn
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 110.0), 1.0)
     >>> study = Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4)
     >>> explain(study)[1].answers[0]
     'numbers, clipped to these ranges: age, 0 to 110 by 1'
@@ -129,9 +129,9 @@ def _columns(study: Study, model: StudyModel) -> str:
 def _used(study: Study) -> tuple[str, ...]:
     missing = "leave their row out" if study.complete_cases else "are refused"
     shown, many = study.columns[:_MOST_COLUMNS], len(study.columns) - _MOST_COLUMNS
-    numbers = [_number(one) for one in shown if type(one.column) is NumberColumn]
-    made = [_made(one) for one in shown if isinstance(one.column, DerivedColumn)]
-    categories = [_category(one.column) for one in shown if isinstance(one.column, CategoryColumn)]
+    numbers = [_number(one) for one in shown if type(one) is NumberColumn]
+    made = [_made(one) for one in shown if isinstance(one, DerivedColumn)]
+    categories = [_category(one) for one in shown if isinstance(one, CategoryColumn)]
     lines = [f"numbers, clipped to these ranges: {'; '.join(numbers)}"] if numbers else []
     lines += [f"categories: {'; '.join(categories)}"] if categories else []
     lines += [f"made of these on this machine: {'; '.join(made)}"] if made else []
@@ -159,18 +159,16 @@ def _held_out(study: Study, own: Snapshot | None) -> tuple[str, ...]:
     )
 
 
-def _number(one: StudyColumn) -> str:
+def _number(one: NumberColumn) -> str:
     low, high = one.grid.range
-    missing = getattr(one.column, "missing", None)
-    said = "" if missing is None else f", missing is {missing:g}"
-    said += "" if getattr(one.column, "in_model", True) else ", not in the model itself"
-    return f"{one.column.name}, {low:g} to {high:g} by {one.grid.step:g}{said}"
+    said = "" if one.missing is None else f", missing is {one.missing:g}"
+    said += "" if one.in_model else ", not in the model itself"
+    return f"{one.name}, {low:g} to {high:g} by {one.grid.step:g}{said}"
 
 
-def _made(one: StudyColumn) -> str:
-    assert isinstance(one.column, DerivedColumn)
+def _made(one: DerivedColumn) -> str:
     low, high = one.grid.range
-    return f"{one.column.name} = {' x '.join(map(str, one.column.factors))}, {low:g} to {high:g} by {one.grid.step:g}"
+    return f"{one.name} = {' x '.join(map(str, one.factors))}, {low:g} to {high:g} by {one.grid.step:g}"
 
 
 def _category(column: CategoryColumn) -> str:
@@ -258,7 +256,7 @@ def absences(study: Study, roster: Roster) -> str:
     """Who may be absent when a study begins: an absent device takes its disclosure group out of all its sums.
 
     >>> from codedfl.data.columns import NumberColumn
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 110.0), 1.0)
     >>> roster = Roster.draft({f"clinic-{i}": bytes([i] * 32) for i in range(9)}, colluders=1)
     >>> absences(Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4), roster)
     'devices of any 1 of the 3 disclosure groups may be absent when the study begins'

@@ -22,8 +22,8 @@ from codedfl.analyses.driving import driven
 from codedfl.analyses.inference import Inference
 from codedfl.contract.models import StudyModel
 from codedfl.contract.snapshot import take_snapshot
-from codedfl.contract.study import ClassTarget, NumberTarget, Study, StudyColumn
-from codedfl.data.columns import NumberColumn
+from codedfl.contract.study import Study
+from codedfl.data.columns import ClassTarget, NumberColumn, NumberTarget
 from codedfl.data.tables import as_raw_table
 from codedfl.engines.in_process import InProcess
 from codedfl.errors import InvalidInput
@@ -53,7 +53,7 @@ class StudyRows:
 
     def means(self) -> Floats:
         """Of the columns that are in the model."""
-        return np.array([self.values[one.column.name].mean() for one in self.study.columns if one.width])
+        return np.array([self.values[one.name].mean() for one in self.study.columns if one.width])
 
     def whole(self, coefficients: Floats) -> Floats:
         """Coefficients of all columns of X; those that do not vary have none."""
@@ -88,8 +88,8 @@ class ByStudy(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             raise InvalidInput("X must have at least one column that varies, got none")
         names = [self._names(X)[j] for j in used]
         extra = {free_name(name, names): values for name, values in (beside or {}).items()}
-        columns = [StudyColumn(NumberColumn(name), *grid_of(X[:, j])) for name, j in zip(names, used, strict=True)]
-        columns += [StudyColumn(NumberColumn(name, in_model=False), (0.0, 1.0), 1.0) for name in extra]
+        columns = [NumberColumn(name, *grid_of(X[:, j])) for name, j in zip(names, used, strict=True)]
+        columns += [NumberColumn(name, (0.0, 1.0), 1.0, in_model=False) for name in extra]
         last, n = free_name("y", [*names, *extra]), len(X)
         study = Study("fit", tuple(columns), target(last), n, n, _LEAST, smallest_cell=1, held_out=0.0)
         values = {**{name: X[:, j] for name, j in zip(names, used, strict=True)}, **extra, last: y}
@@ -97,7 +97,7 @@ class ByStudy(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     def _fitted(self, rows: StudyRows, model: StudyModel, device: ArrayLike | None) -> tuple[Totals, Any]:
         """Server and devices in this process find what the model's analysis ends in; what cannot be made is refused."""
-        columns = tuple(one.column.name for one in rows.study.columns if one.width)
+        columns = tuple(one.name for one in rows.study.columns if one.width)
         model = replace(model, columns=columns)
         study = replace(rows.study, models=(model,), points=_POINTS)
         answer = self._answers(replace(rows, study=study), device)

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from codedfl.analyses.cox import Baseline, CoxFinding
 from codedfl.contract.models.cox import CoxModel
-from codedfl.contract.study import NumberTarget
+from codedfl.data.columns import NumberTarget
 from codedfl.errors import InvalidInput
 from codedfl.estimators.by_study import WithErrors
 from codedfl.typing import Floats
@@ -85,7 +85,7 @@ class CodedCoxRegression(WithErrors):
             lambda name: NumberTarget(name, (0.0, last), 1.0),
             beside={"event": event.astype(np.float64)},
         )
-        (name,) = (one.column.name for one in found.study.columns if not one.width)
+        (name,) = (one.name for one in found.study.columns if not one.width)
         times = tuple(map(float, range(len(grid) + 1)))
         model = CoxModel("fit", (), name, times, regularisation=self.regularisation, bound=_BOUND)
         _, finding = self._fitted(found, model, device)

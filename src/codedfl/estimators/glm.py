@@ -17,7 +17,7 @@ from codedfl.contract.models.glm import GlmModel
 from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.models.negative import NegativeBinomialModel
 from codedfl.contract.models.poisson import PoissonModel
-from codedfl.contract.study import ClassTarget, NumberTarget
+from codedfl.data.columns import ClassTarget, NumberTarget
 from codedfl.errors import InvalidInput
 from codedfl.estimators.by_study import StudyRows, WithErrors, grid_of
 from codedfl.typing import Floats

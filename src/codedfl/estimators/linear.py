@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from codedfl.analyses.inference import Inference
 from codedfl.analyses.linear import LassoPath, LinearTotal
 from codedfl.contract.models.robust import HC, RobustModel
-from codedfl.contract.study import NumberTarget
+from codedfl.data.columns import NumberTarget
 from codedfl.errors import InvalidInput
 from codedfl.estimators.by_study import WithErrors, grid_of
 from codedfl.statistics.statistic import Ask

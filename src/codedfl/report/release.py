@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from codedfl.analyses.linear import LinearTotal
-from codedfl.contract.study import ClassTarget, Study
+from codedfl.contract.study import Study
+from codedfl.data.columns import ClassTarget
 from codedfl.typing import Unchecked
 from codedfl.version import __version__
 
@@ -209,9 +210,8 @@ def record(
 ) -> Unchecked:
     """What was released, by whom and by which rules: an RO-Crate of the Five Safes profile.
 
-    >>> from codedfl.contract.study_columns import NumberTarget, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
+    >>> age = NumberColumn("age", (0.0, 110.0), 1.0)
     >>> study = Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4)
     >>> len(record(study, "Ada", "2026-01-01", (), [("result.json", b"{}")])["@graph"])
     5

@@ -18,9 +18,9 @@ from codedfl.analyses.nested import nested
 from codedfl.analyses.study_analysis import CLIPPED, StudyFindings
 from codedfl.analyses.table_one import TableOneFinding
 from codedfl.contract.merging import times_place
-from codedfl.contract.study import NumberTarget, Study
+from codedfl.contract.study import Study
 from codedfl.contract.words import explain
-from codedfl.data.columns import OTHER, CategoryColumn, NumberColumn
+from codedfl.data.columns import OTHER, CategoryColumn, NumberColumn, NumberTarget
 from codedfl.private_files import write_private
 from codedfl.report.methods import methods_text
 from codedfl.report.result_tables import all_tables
@@ -146,7 +146,7 @@ def result_json(
         "added_to": [{"digest": one.study, "owners": list(one.owners)} for one in findings.before.parts],
         "without": sorted(set(invited).difference(*owners.values())),
         "filled": filled_values(study),
-        "steps": {one.column.name: one.step for one in study.columns if one.step is not None},
+        "steps": {one.name: one.step for one in study.columns if one.step is not None},
         "cautions": cautions(study),
         "merged_words": merged_words(study, findings),
         "revealed": {question: said[question] for question in _SHOWN},
@@ -156,12 +156,11 @@ def result_json(
 def filled_values(study: Study) -> dict[str, float | str]:
     """What a missing value of each column counts as, where the study says so and the column is in a model.
 
-    >>> from codedfl.contract.study_columns import StudyColumn
-    >>> age = StudyColumn(NumberColumn("age", missing=50.0), (0.0, 110.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 110.0), 1.0, missing=50.0)
     >>> filled_values(Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4))
     {'age': 50.0}
     """
-    said = ((one.column.name, one.column.missing) for one in study.columns if one.width)
+    said = ((one.name, one.missing) for one in study.columns if one.width)
     return {name: value for name, value in said if value is not None}
 
 
@@ -246,15 +245,14 @@ def merged_words(study: Study, findings: StudyFindings) -> list[str]:
             f"added to a kept sum of {len(earlier)} devices, which were not asked: rows and coefficients are of all,"
             " counts and scores by held-out rows of those who came later"
         )
-    for one, gone in zip(study.columns, findings.merged, strict=False):
-        column = one.column
-        left, _ = one.merged(gone)
+    for column, gone in zip(study.columns, findings.merged, strict=False):
+        left, _ = column.coarser(gone)
         if gone and isinstance(column, CategoryColumn):
             names, other = ", ".join(column.levels[index] for index in gone), column.other or OTHER
             with_it = f" with {other}" if column.other is not None and column.other not in names.split(", ") else ""
             why = "at every device: too few people have one of these"
             lines.append(f"{column.name}: {names} counted{with_it} as {other!r}, {why}")
-            first = left.column.levels[0] if left is not None and isinstance(left.column, CategoryColumn) else ""
+            first = left.levels[0] if left is not None and isinstance(left, CategoryColumn) else ""
             if first and (first == other or first != column.levels[0]):
                 lines.append(f"{column.name}: the reference level is now {first}")
         elif column.name in findings.unmarked and isinstance(column, NumberColumn):

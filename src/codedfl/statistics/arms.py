@@ -23,11 +23,11 @@ class Arms(Histogram):
     Examples
     --------
     >>> from codedfl.contract.models import TableOne
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import CategoryColumn, NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import CategoryColumn, NumberColumn, NumberTarget
     >>> from codedfl.statistics.arms import Arms
     >>> names = ("arm", "ward")
-    >>> of_two = tuple(StudyColumn(CategoryColumn(one, ("a", "b"))) for one in names)
+    >>> of_two = tuple(CategoryColumn(one, ("a", "b")) for one in names)
     >>> days, table = NumberTarget("days", (0.0, 60.0), 1.0), TableOne("table 1", ("ward",), by="arm")
     >>> study = Study("stays", of_two, days, 5000, 1000, 3, features="none", held_out=0.0, models=(table,))
     >>> Arms(study, model=table).length
@@ -57,7 +57,7 @@ class Arms(Histogram):
     @property
     def categories(self) -> tuple[str, ...]:
         """Those of the model."""
-        known = (one.column for one in self.study.columns if isinstance(one.column, CategoryColumn))
+        known = (one for one in self.study.columns if isinstance(one, CategoryColumn))
         return tuple(one.name for one in known if one.name in self.model.columns)
 
     @property
@@ -73,7 +73,7 @@ class Arms(Histogram):
     def vector(self, rows: Snapshot) -> Wholes:
         """Arm by arm."""
         assert isinstance(self.model, TableOne)
-        places = {one.column.name: place for place, one in enumerate(self.study.columns)}
+        places = {one.name: place for place, one in enumerate(self.study.columns)}
         arm = rows.codes[:, places[self.model.by]]
         parts = []
         for place in range(len(self.arms)):
@@ -91,6 +91,6 @@ class Arms(Histogram):
 
     def category(self, name: str) -> CategoryColumn:
         """The column of this name."""
-        column = next(one.column for one in self.study.columns if one.column.name == name)
+        column = next(one for one in self.study.columns if one.name == name)
         assert isinstance(column, CategoryColumn)
         return column

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from codedfl.contract.cells import StudyCells
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import ClassTarget, Study
-from codedfl.data.columns import CategoryColumn
+from codedfl.contract.study import Study
+from codedfl.data.columns import CategoryColumn, ClassTarget
 from codedfl.statistics.statistic import Statistic, register_statistic
 from codedfl.typing import Integers, Wholes
 
@@ -24,10 +24,10 @@ class Cells(Statistic):
 
     Examples
     --------
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import CategoryColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import CategoryColumn, NumberTarget
     >>> from codedfl.statistics.cells import Cells
-    >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c")))
+    >>> ward = CategoryColumn("ward", ("a", "b", "c"))
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
     >>> Cells(Study("stays", (ward,), days, 5000, 1000, 3)).length
     11
@@ -62,10 +62,10 @@ class Cells(Statistic):
         found = [np.array([len(codes)])]
         told = StudyCells(self.study).told
         for one, values in zip(self.study.columns, codes.T, strict=True):
-            if one.column.name not in told:  # nothing is summed of it, and no census has counted it
-                found.append(np.zeros(len(one.column.levels) if isinstance(one.column, CategoryColumn) else 2))
-            elif isinstance(one.column, CategoryColumn):
-                found.append(np.bincount(values, minlength=len(one.column.levels)))
+            if one.name not in told:  # nothing is summed of it, and no census has counted it
+                found.append(np.zeros(len(one.levels) if isinstance(one, CategoryColumn) else 2))
+            elif isinstance(one, CategoryColumn):
+                found.append(np.bincount(values, minlength=len(one.levels)))
             else:
                 found.append(np.array([(values < 0).sum(), ((values != one.base) & (values >= 0)).sum()]))
         if isinstance(self.study.target, ClassTarget):
@@ -81,13 +81,13 @@ def cell_sizes(study: Study) -> tuple[int, ...]:
 
     Examples
     --------
-    >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import ClassTarget, NumberColumn
     >>> from codedfl.statistics.cells import cell_sizes
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> cell_sizes(Study("stays", (age,), ClassTarget("ill", ("no", "yes")), 5000, 1000, 3))
     (1, 2, 2)
     """
-    columns = [len(one.column.levels) if isinstance(one.column, CategoryColumn) else 2 for one in study.columns]
+    columns = [len(one.levels) if isinstance(one, CategoryColumn) else 2 for one in study.columns]
     classes = (len(study.target.classes),) if isinstance(study.target, ClassTarget) else ()
     return (1, *columns, *classes)

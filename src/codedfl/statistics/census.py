@@ -26,10 +26,10 @@ class CensusBits(Statistic):
 
     Examples
     --------
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import CategoryColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import CategoryColumn, NumberTarget
     >>> from codedfl.statistics.census import CensusBits
-    >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b")))
+    >>> ward = CategoryColumn("ward", ("a", "b"))
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
     >>> CensusBits(Study("stays", (ward,), days, 5000, 1000, 3, held_out=0.0)).length
     22

@@ -30,11 +30,11 @@ class Conditional(Rounded):
     --------
     >>> import numpy as np
     >>> from codedfl.contract.models.conditional_logit import ConditionalLogitModel
-    >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import ClassTarget, NumberColumn
     >>> from codedfl.statistics.conditional import Conditional
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
-    >>> sets = StudyColumn(NumberColumn("set", in_model=False), (0.0, 99.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
+    >>> sets = NumberColumn("set", (0.0, 99.0), 1.0, in_model=False)
     >>> model = ConditionalLogitModel("ill", ("age",), "set")
     >>> study = Study("s", (age, sets), ClassTarget("ill", ("no", "yes")), 5000, 1000, 3, models=(model,))
     >>> Conditional(study, np.zeros(1), model).length

@@ -9,7 +9,8 @@ import numpy as np
 from codedfl.contract.combinations import FEW_CELLS, cell_places, count_cells
 from codedfl.contract.models.table import TableModel
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import NumberTarget, Study
+from codedfl.contract.study import Study
+from codedfl.data.columns import NumberTarget
 from codedfl.errors import InvalidInput
 from codedfl.statistics.families import family_of, target_values
 from codedfl.statistics.rounded import row_sums
@@ -29,10 +30,10 @@ class Contingency(Statistic):
     Examples
     --------
     >>> from codedfl.contract.models.table import TableModel
-    >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import CategoryColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import CategoryColumn, ClassTarget
     >>> from codedfl.statistics.contingency import Contingency
-    >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c")))
+    >>> ward = CategoryColumn("ward", ("a", "b", "c"))
     >>> model = TableModel("ill", ("ward",))
     >>> study = Study("stays", (ward,), ClassTarget("ill", ("no", "yes")), 5000, 1000, 3, models=(model,))
     >>> Contingency(study, model=model).length

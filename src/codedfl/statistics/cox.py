@@ -40,11 +40,11 @@ class Cox(Rounded):
     --------
     >>> import numpy as np
     >>> from codedfl.contract.models.cox import CoxModel
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
     >>> from codedfl.statistics.cox import Cox
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
-    >>> died = StudyColumn(NumberColumn("died", in_model=False), (0.0, 1.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
+    >>> died = NumberColumn("died", (0.0, 1.0), 1.0, in_model=False)
     >>> model = CoxModel("death", ("age",), "died", (30.0, 60.0))
     >>> study = Study("s", (age, died), NumberTarget("days", (0.0, 90.0), 1.0), 5000, 1000, 3, models=(model,))
     >>> Cox(study, np.array([0.5]), model).length

@@ -10,7 +10,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from codedfl.contract.models import StudyModel
-from codedfl.contract.study import NumberTarget, Study
+from codedfl.contract.study import Study
+from codedfl.data.columns import NumberTarget
 from codedfl.exact.portable import portable_exp, portable_log
 from codedfl.typing import Floats, Integers
 
@@ -159,10 +160,10 @@ def family_of(study: Study, model: StudyModel) -> Family:
     Examples
     --------
     >>> from codedfl.contract.models.logistic import LogisticModel
-    >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import ClassTarget, NumberColumn
     >>> from codedfl.statistics.families import family_of
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> model = LogisticModel("ill", ("age",))
     >>> type(family_of(Study("s", (age,), ClassTarget("ill", ("no", "yes")), 5000, 1000, 3), model)).__name__
     'Binomial'

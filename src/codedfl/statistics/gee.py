@@ -11,7 +11,8 @@ from codedfl.contract.models import NO_MODEL, StudyModel
 from codedfl.contract.models.gee import GeeModel
 from codedfl.contract.models.matched import MOST_IN_SET
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import NumberTarget, Study
+from codedfl.contract.study import Study
+from codedfl.data.columns import NumberTarget
 from codedfl.errors import InvalidInput
 from codedfl.statistics.families import target_values
 from codedfl.statistics.newton import Newton, n_coefficients, scaled_design
@@ -36,11 +37,11 @@ class Gee(Newton):
     --------
     >>> import numpy as np
     >>> from codedfl.contract.models.gee import GeeModel
-    >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import ClassTarget, NumberColumn
     >>> from codedfl.statistics.gee import Gee
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
-    >>> person = StudyColumn(NumberColumn("person", in_model=False), (0.0, 999.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
+    >>> person = NumberColumn("person", (0.0, 999.0), 1.0, in_model=False)
     >>> model = GeeModel("ill", ("age",), cluster="person")
     >>> study = Study("s", (age, person), ClassTarget("ill", ("no", "yes")), 5000, 1000, 3, models=(model,))
     >>> Gee(study, np.zeros(3), model).length

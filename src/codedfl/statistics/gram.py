@@ -28,10 +28,10 @@ class Gram(Statistic):
 
     Examples
     --------
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
     >>> from codedfl.statistics.gram import Gram
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
     >>> found = Gram(Study("stays", (age,), days, 5000, 1000, 3))
     >>> found.length, found.limit == 5000 * 60**2

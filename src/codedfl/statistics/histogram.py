@@ -7,9 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import ClassTarget, Study
-from codedfl.contract.study_columns import GAP, Grid
-from codedfl.data.columns import NumberColumn
+from codedfl.contract.study import Study
+from codedfl.data.columns import GAP, ClassTarget, Grid, NumberColumn
 from codedfl.statistics.gram import gram_triangle
 from codedfl.statistics.statistic import Statistic, register_statistic
 from codedfl.typing import Integers, Wholes
@@ -26,10 +25,10 @@ class Histogram(Statistic):
     Examples
     --------
     >>> from codedfl.contract.models import TableOne
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
     >>> from codedfl.statistics.histogram import Histogram
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> days, table = NumberTarget("days", (0.0, 60.0), 1.0), TableOne("table 1", ("age",))
     >>> study = Study("stays", (age,), days, 5000, 1000, 3, features="none", held_out=0.0, models=(table,))
     >>> Histogram(study, model=table).length
@@ -57,9 +56,9 @@ class Histogram(Statistic):
     def grids(self) -> dict[str, Grid]:
         """The columns that have a histogram, in order."""
         numbers = {
-            one.column.name: one.grid
+            one.name: one.grid
             for one in self.study.columns
-            if one.column.name in self.model.columns and isinstance(one.column, NumberColumn)
+            if one.name in self.model.columns and isinstance(one, NumberColumn)
         }
         target = self.study.target
         return numbers if isinstance(target, ClassTarget) else {**numbers, target.name: target.grid}
@@ -76,7 +75,7 @@ class Histogram(Statistic):
 
     def vector(self, rows: Snapshot) -> Wholes:
         """Column by column."""
-        places = {one.column.name: place for place, one in enumerate(self.study.columns)}
+        places = {one.name: place for place, one in enumerate(self.study.columns)}
         train = rows.part(held_out=False)
         parts = []
         for name, grid in self.grids.items():
@@ -96,7 +95,7 @@ def bin_starts(grid: Grid) -> Integers:
 
     Examples
     --------
-    >>> from codedfl.contract.study_columns import Grid
+    >>> from codedfl.data.columns import Grid
     >>> from codedfl.statistics.histogram import bin_starts
     >>> bin_starts(Grid("range of 'cost'", (0.0, 300.0), 1.0))[-4:].tolist()
     [294, 296, 298, 300]
@@ -112,7 +111,7 @@ def anchor_code(grid: Grid) -> int:
 
     Examples
     --------
-    >>> from codedfl.contract.study_columns import Grid
+    >>> from codedfl.data.columns import Grid
     >>> from codedfl.statistics.histogram import anchor_code
     >>> anchor_code(Grid("range of 'change'", (-10.0, 30.0), 1.0))
     10

@@ -32,11 +32,11 @@ class Intercepts(Rounded):
     --------
     >>> import numpy as np
     >>> from codedfl.contract.models.intercepts import RandomInterceptModel
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
     >>> from codedfl.statistics.intercepts import Intercepts
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
-    >>> clinic = StudyColumn(NumberColumn("clinic", in_model=False), (0.0, 99.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
+    >>> clinic = NumberColumn("clinic", (0.0, 99.0), 1.0, in_model=False)
     >>> model = RandomInterceptModel("stay", ("age",), "clinic")
     >>> study = Study("s", (age, clinic), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, models=(model,))
     >>> Intercepts(study, np.zeros(1), model).length

@@ -32,10 +32,10 @@ class Negative(Newton):
     --------
     >>> import numpy as np
     >>> from codedfl.contract.models.negative import NegativeBinomialModel
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
     >>> from codedfl.statistics.negative import Negative
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> model = NegativeBinomialModel("visits", ("age",))
     >>> study = Study("s", (age,), NumberTarget("visits", (0.0, 60.0), 1.0), 5000, 1000, 3, models=(model,))
     >>> Negative(study, np.zeros(3), model).length

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from codedfl.contract.models import NO_MODEL, StudyModel
 from codedfl.contract.models.glm import GlmModel
-from codedfl.contract.study import Study, StudyColumn
-from codedfl.data.columns import CategoryColumn
+from codedfl.contract.study import Study
+from codedfl.data.columns import CategoryColumn, Column
 from codedfl.errors import InvalidInput
 from codedfl.statistics.families import Family, family_of, target_values
 from codedfl.statistics.rounded import SumOfRows, products
@@ -35,10 +35,10 @@ class Newton(SumOfRows):
     --------
     >>> import numpy as np
     >>> from codedfl.contract.models.logistic import LogisticModel
-    >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import ClassTarget, NumberColumn
     >>> from codedfl.statistics.newton import Newton
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> model = LogisticModel("ill", ("age",))
     >>> study = Study("stays", (age,), ClassTarget("ill", ("no", "yes")), 5000, 1000, 3, models=(model,))
     >>> Newton(study, np.zeros(2), model).length
@@ -129,22 +129,22 @@ class Newton(SumOfRows):
         """How often each row counts."""
         return self._values(self._glm.weights, codes) if self._glm.weights else np.ones(len(codes))
 
-    def _column(self, name: str) -> StudyColumn:
-        return next(one for one in self.study.columns if one.column.name == name)
+    def _column(self, name: str) -> Column:
+        return next(one for one in self.study.columns if one.name == name)
 
     def _values(self, name: str, codes: Integers) -> Floats:
         place = self.study.table_columns.names.index(name)
         return self.study.columns[place].grid.values(codes[:, place])
 
 
-def columns_of(study: Study, model: StudyModel) -> list[StudyColumn]:
+def columns_of(study: Study, model: StudyModel) -> list[Column]:
     """The columns of a model, in the order of the study.
 
     Examples
     --------
     See ``Newton``, whose columns they are.
     """
-    return [one for one in study.columns if one.column.name in model.columns]
+    return [one for one in study.columns if one.name in model.columns]
 
 
 def n_coefficients(study: Study, model: StudyModel) -> int:
@@ -166,7 +166,7 @@ def scaled_design(study: Study, model: StudyModel, codes: Integers) -> Floats:
     """
     parts = [np.ones((len(codes), 1))]
     for place, one in enumerate(study.columns):
-        if one.column.name in model.columns:
+        if one.name in model.columns:
             parts.append(one.design(codes[:, place]) / np.array([unit.limit for unit in one.units], dtype=np.float64))
     return np.hstack(parts)
 
@@ -226,15 +226,15 @@ def column_reaches(study: Study, model: StudyModel, point: Floats) -> dict[str, 
     """
     found, place = {}, 1
     for one in columns_of(study, model):
-        found[one.column.name] = _reach(one, point[place : place + one.width])
+        found[one.name] = _reach(one, point[place : place + one.width])
         place += one.width
     if offset := getattr(model, "offset", ""):
-        found[offset] = next(one.grid.range for one in study.columns if one.column.name == offset)
+        found[offset] = next(one.grid.range for one in study.columns if one.name == offset)
     return found
 
 
-def _reach(one: StudyColumn, part: NDArray[np.float64]) -> tuple[float, float]:
+def _reach(one: Column, part: NDArray[np.float64]) -> tuple[float, float]:
     """One level at a time; a number lies between -1 and 1, and the mark of its gaps is 0 or 1."""
-    ends = np.append(part if isinstance(one.column, CategoryColumn) else part[1:], 0.0)
-    size = 0.0 if isinstance(one.column, CategoryColumn) else abs(float(part[0]))
+    ends = np.append(part if isinstance(one, CategoryColumn) else part[1:], 0.0)
+    size = 0.0 if isinstance(one, CategoryColumn) else abs(float(part[0]))
     return float(ends.min()) - size, float(ends.max()) + size

@@ -9,7 +9,8 @@ import numpy as np
 
 from codedfl.contract.models import NO_MODEL, StudyModel
 from codedfl.contract.models.ordinal import ProportionalOddsModel
-from codedfl.contract.study import ClassTarget, Study
+from codedfl.contract.study import Study
+from codedfl.data.columns import ClassTarget
 from codedfl.errors import InvalidInput
 from codedfl.exact.portable import portable_log
 from codedfl.statistics.families import Binomial
@@ -37,10 +38,10 @@ class Ordinal(SumOfRows):
     --------
     >>> import numpy as np
     >>> from codedfl.contract.models.ordinal import ProportionalOddsModel
-    >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import ClassTarget, NumberColumn
     >>> from codedfl.statistics.ordinal import Ordinal
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> model = ProportionalOddsModel("stage", ("age",))
     >>> study = Study("s", (age,), ClassTarget("stage", ("I", "II", "III")), 5000, 1000, 3, models=(model,))
     >>> Ordinal(study, np.array([-1.0, 1.0, 0.0]), model).length

@@ -32,10 +32,10 @@ class Products(Statistic):
 
     Examples
     --------
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
     >>> from codedfl.statistics.products import Products
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
     >>> Products(Study("stays", (age,), days, 5000, 1000, 3, features="rbf", n_features=50)).length
     51
@@ -131,10 +131,10 @@ def principal_length(study: Study) -> int:
 
     Examples
     --------
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
     >>> from codedfl.statistics.products import principal_length
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
     >>> principal_length(Study("stays", (age,), days, 5000, 1000, 3, features="pca-rbf", components=1))
     2
@@ -148,10 +148,10 @@ def principal_from(study: Study, numbers: Floats) -> Principal | None:
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
     >>> from codedfl.statistics.products import principal_from
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
     >>> study = Study("stays", (age,), days, 5000, 1000, 3, features="pca-rbf", components=1)
     >>> principal_from(study, np.array([0.5, 1.0])).centre

@@ -30,10 +30,10 @@ class Residuals(Statistic):
     --------
     >>> import numpy as np
     >>> from codedfl.contract.models.residuals import ResidualsModel
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
     >>> from codedfl.statistics.residuals import Residuals
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> model = ResidualsModel("stay", ("age",))
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, models=(model,))
     >>> Residuals(study, np.array([0.0, 0.0, 0.1]), model).length

@@ -39,10 +39,10 @@ class Robust(Rounded):
     --------
     >>> import numpy as np
     >>> from codedfl.contract.models.robust import RobustModel
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
     >>> from codedfl.statistics.robust import Robust
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> model = RobustModel("stay", ("age",))
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, models=(model,))
     >>> Robust(study, np.zeros(5), model).length

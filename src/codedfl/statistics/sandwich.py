@@ -9,7 +9,8 @@ import numpy as np
 
 from codedfl.contract.models.glm import GlmModel
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import NumberTarget, Study
+from codedfl.contract.study import Study
+from codedfl.data.columns import NumberTarget
 from codedfl.statistics.families import family_of, target_values
 from codedfl.statistics.newton import Newton, scaled_design
 from codedfl.statistics.rounded import cluster_sums, products, row_sums
@@ -33,10 +34,10 @@ class Sandwich(Newton):
     --------
     >>> import numpy as np
     >>> from codedfl.contract.models.poisson import PoissonModel
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
     >>> from codedfl.statistics.sandwich import Sandwich
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> model = PoissonModel("visits", ("age",), errors="HC0")
     >>> study = Study("stays", (age,), NumberTarget("visits", (0.0, 60.0), 1.0), 5000, 1000, 3, models=(model,))
     >>> Sandwich(study, np.zeros(2), model).length

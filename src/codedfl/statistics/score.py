@@ -8,7 +8,8 @@ import numpy as np
 
 from codedfl.contract.models import NO_MODEL, StudyModel
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import ClassTarget, Study
+from codedfl.contract.study import Study
+from codedfl.data.columns import ClassTarget
 from codedfl.errors import InvalidInput
 from codedfl.statistics.gram import gram_triangle
 from codedfl.statistics.products import principal_from, principal_length
@@ -34,10 +35,10 @@ class Score(Statistic):
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.contract.study import ClassTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import ClassTarget, NumberColumn
     >>> from codedfl.statistics.score import Score
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), ClassTarget("ill", ("a", "b", "c")), 5000, 1000, 3)
     >>> Score(study, np.zeros(6)).length
     9

@@ -260,7 +260,7 @@ _encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Ask)
 
 
 def _most_bytes(study: Study) -> int:
-    n_levels = sum(len(getattr(one.column, "levels", "1")) for one in study.columns)
+    n_levels = sum(len(getattr(one, "levels", "1")) for one in study.columns)
     models = (NO_MODEL, *study.models)
     lengths = (
         STATISTICS[name].point_length(study, model)
@@ -278,10 +278,10 @@ def statistic_of(study: Study, ask: Ask) -> Statistic:
 
     Examples
     --------
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
     >>> from codedfl.statistics.statistic import Ask, statistic_of
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
     >>> statistic_of(Study("stays", (age,), days, 5000, 1000, 3), Ask("gram")).length
     12
@@ -303,10 +303,10 @@ def words_of(study: Study) -> dict[str, tuple[str, str]]:
 
     Examples
     --------
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
     >>> from codedfl.statistics.statistic import words_of
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
     >>> list(words_of(Study("stays", (age,), days, 5000, 1000, 3)))
     ['census', 'cells', 'gram', 'score']
@@ -358,10 +358,10 @@ def _merged_of(found: Merged, study: Study) -> Merged:
         )
     for one, given in zip(study.columns, found, strict=False):
         places = list(given)
-        if isinstance(one.column, CategoryColumn):
-            known = places == sorted({place for place in places if 0 <= place < len(one.column.levels)})
+        if isinstance(one, CategoryColumn):
+            known = places == sorted({place for place in places if 0 <= place < len(one.levels)})
         else:  # a mark that is not there cannot be dropped: that would be a second way to say nothing
-            known = places in ([], [1]) or (places == [0] and len(one.column.design_names) > 1)
+            known = places in ([], [1]) or (places == [0] and len(one.design_names) > 1)
         if not known:
-            raise MessageRefused(f"merged must be ascending places of column {one.column.name!r}, got others")
+            raise MessageRefused(f"merged must be ascending places of column {one.name!r}, got others")
     return found

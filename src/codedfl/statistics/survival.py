@@ -8,8 +8,9 @@ import numpy as np
 
 from codedfl.contract.models import TimedModel
 from codedfl.contract.snapshot import Snapshot
-from codedfl.contract.study import NumberTarget, Study
+from codedfl.contract.study import Study
 from codedfl.contract.timing import ends_of, groups_of, n_groups
+from codedfl.data.columns import NumberTarget
 from codedfl.statistics.statistic import Statistic, register_statistic
 from codedfl.typing import Wholes
 
@@ -21,11 +22,11 @@ class Survival(Statistic):
     Examples
     --------
     >>> from codedfl.contract.models.survival import SurvivalModel
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import CategoryColumn, NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import CategoryColumn, NumberColumn, NumberTarget
     >>> from codedfl.statistics.survival import Survival
-    >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b")))
-    >>> died = StudyColumn(NumberColumn("died", in_model=False), (0.0, 1.0), 1.0)
+    >>> ward = CategoryColumn("ward", ("a", "b"))
+    >>> died = NumberColumn("died", (0.0, 1.0), 1.0, in_model=False)
     >>> model = SurvivalModel("m", ("ward",), "died", (30.0, 60.0))
     >>> days = NumberTarget("days", (0.0, 90.0), 1.0)
     >>> Survival(Study("stays", (ward, died), days, 5000, 1000, 3, models=(model,)), model=model).length

@@ -49,12 +49,12 @@ class WeightedTimes(_Timed):
     --------
     >>> import numpy as np
     >>> from codedfl.contract.models.weighting import IptwCoxModel
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
     >>> from codedfl.statistics.weighted_times import WeightedTimes
     >>> names = ("drug", "died")
-    >>> beside = tuple(StudyColumn(NumberColumn(one, in_model=False), (0.0, 1.0), 1.0) for one in names)
-    >>> columns = (StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0), *beside)
+    >>> beside = tuple(NumberColumn(one, (0.0, 1.0), 1.0, in_model=False) for one in names)
+    >>> columns = (NumberColumn("age", (0.0, 120.0), 1.0), *beside)
     >>> model = IptwCoxModel("effect", ("age",), "died", (30.0, 60.0), treatment="drug")
     >>> study = Study("s", columns, NumberTarget("days", (0.0, 90.0), 1.0), 5000, 1000, 3, models=(model,))
     >>> WeightedTimes(study, np.array([0.0, 0.0]), model).length

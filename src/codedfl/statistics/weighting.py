@@ -9,7 +9,8 @@ import numpy as np
 
 from codedfl.contract.models import NO_MODEL, StudyModel
 from codedfl.contract.models.weighting import IptwModel
-from codedfl.contract.study import ClassTarget, Study
+from codedfl.contract.study import Study
+from codedfl.data.columns import ClassTarget
 from codedfl.errors import InvalidInput
 from codedfl.statistics.families import Binomial, Family
 from codedfl.statistics.newton import Newton, n_coefficients, scaled_design
@@ -51,11 +52,11 @@ class Propensity(Treated):
     --------
     >>> import numpy as np
     >>> from codedfl.contract.models.weighting import IptwModel
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
     >>> from codedfl.statistics.weighting import Propensity
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
-    >>> drug = StudyColumn(NumberColumn("drug", in_model=False), (0.0, 1.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
+    >>> drug = NumberColumn("drug", (0.0, 1.0), 1.0, in_model=False)
     >>> model = IptwModel("effect", ("age",), treatment="drug")
     >>> study = Study("s", (age, drug), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, models=(model,))
     >>> Propensity(study, np.zeros(2), model).length
@@ -96,11 +97,11 @@ class Weighted(Treated):
     --------
     >>> import numpy as np
     >>> from codedfl.contract.models.weighting import IptwModel
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
     >>> from codedfl.statistics.weighting import Weighted
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 120.0), 1.0)
-    >>> drug = StudyColumn(NumberColumn("drug", in_model=False), (0.0, 1.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
+    >>> drug = NumberColumn("drug", (0.0, 1.0), 1.0, in_model=False)
     >>> model = IptwModel("effect", ("age",), treatment="drug")
     >>> study = Study("s", (age, drug), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, models=(model,))
     >>> Weighted(study, np.zeros(4), model).length

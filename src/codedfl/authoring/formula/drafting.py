@@ -14,9 +14,8 @@ from codedfl.authoring.formula.calls import CATEGORIES, Call, call_of
 from codedfl.authoring.formula.parser import parse_formula
 from codedfl.authoring.formula.terms import constant_by, expand, offset_name, part_of, ten_to
 from codedfl.contract.study import Study, factors_of
-from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn
 from codedfl.contract.toml_file import parse_study
-from codedfl.data.columns import CategoryColumn, as_numbers, as_texts
+from codedfl.data.columns import CategoryColumn, ClassTarget, Column, NumberTarget, as_numbers, as_texts
 from codedfl.data.derived import FUNCTIONS, Factor
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput
@@ -39,9 +38,9 @@ def formula_objection(study: Study) -> str:
     Examples
     --------
     >>> from codedfl.authoring.formula import formula_objection
-    >>> from codedfl.contract.study import NumberTarget, Study, StudyColumn
-    >>> from codedfl.data.columns import NumberColumn
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
+    >>> from codedfl.contract.study import Study
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
+    >>> age = NumberColumn("age", (0.0, 110.0), 1.0)
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
     >>> formula_objection(Study("stay", (age,), days, 1000, 300, 4, formula="days ~ age + I(age**2)"))
     'columns must be the 2 of the formula, got 1'
@@ -54,10 +53,10 @@ def formula_objection(study: Study) -> str:
         return f"function of the target must be {function!r}, as in the formula: {study.formula[:60]}"
     if (by := constant_by(study.formula, listed)) != study.constant_by:
         return f"constant_by must be {by!r}, as in the formula: {study.formula[:60]}"
-    named = {one.column.name for one in wanted}
+    named = {one.name for one in wanted}
     # What is beside the model and not in the formula is a cluster, an offset, weights, an event: a [[model]] names it.
-    given = tuple(one for one in study.columns if one.column.in_model or one.column.name in named)
-    if strange := [one.column.name for one in given if not factors_of(one) and one.column.name not in named]:
+    given = tuple(one for one in study.columns if one.in_model or one.name in named)
+    if strange := [one.name for one in given if not factors_of(one) and one.name not in named]:
         return f"column {strange[0]!r} must have in_model = false, since the formula does not name it"
     for one, other in zip(map(_meaning, given), map(_meaning, wanted), strict=False):
         if one != other:
@@ -70,8 +69,8 @@ def formula_objection(study: Study) -> str:
     return ""
 
 
-def _meaning(one: StudyColumn) -> Meaning:
-    return one.column.design_names, one.column.name, one.column.in_model, factors_of(one)
+def _meaning(one: Column) -> Meaning:
+    return one.design_names, one.name, one.in_model, factors_of(one)
 
 
 def names_in(formula: str) -> tuple[list[str], set[str]]:
@@ -128,7 +127,7 @@ def draft_with_formula(
     if by := constant_by(formula, tuple(one for one in parse_study(text).columns if not factors_of(one))):
         line = f"constant_by = {_said(by)}  # each of its levels has a constant in tables of linear models"
         head = head.replace("\nedition = ", f"\n{line}\nedition = ", 1)
-    inside = [one.column.name for one in expanded if one.column.in_model]
+    inside = [one.name for one in expanded if one.in_model]
     tail = re.sub(r"(?m)^# columns = \[.*\]$", lambda _: f"# columns = {_said(list(inside))}", tail)
     text = f"{head}\n[target]{tail}"
     longest = np.zeros(0) if table is None else as_numbers(table.column(target))
@@ -206,22 +205,22 @@ def _target_moved(text: str, formula: str) -> str:
     return re.sub(f"({begin})range = .*\nstep = .*\n", lambda found: found[1] + lines, text)
 
 
-def _listed_again(text: str, one: StudyColumn) -> str:
+def _listed_again(text: str, one: Column) -> str:
     """A column of the table out of the model, or with the reference level that the formula names."""
-    head = _head(one.column.name)
+    head = _head(one.name)
     if factors_of(one) or head not in text:
         return text
     before, _, after = text.partition(head)
-    if not one.column.in_model:
+    if not one.in_model:
         after = f"in_model = false  # in others only\n{after}"
-    if isinstance(one.column, CategoryColumn):
-        after = re.sub(r"(?m)^levels = \[.*?\](?=  #|$)", f"levels = {_said(list(one.column.levels))}", after, count=1)
+    if isinstance(one, CategoryColumn):
+        after = re.sub(r"(?m)^levels = \[.*?\](?=  #|$)", f"levels = {_said(list(one.levels))}", after, count=1)
     return before + head + after
 
 
-def _check_splines(columns: tuple[StudyColumn, ...], seen: Mapping[str, Rows], where: str, remedy: str) -> None:
+def _check_splines(columns: tuple[Column, ...], seen: Mapping[str, Rows], where: str, remedy: str) -> None:
     """Refuse splines whose knots lie so far beyond the values that were seen that they are 0 there, or nearly."""
-    ranges = {one.column.name: one.range for one in columns}
+    ranges = {one.name: one.range for one in columns}
     for one in columns:
         for factor in (factor for factor in factors_of(one) if factor.knots and factor.column in seen):
             values = as_numbers(seen[factor.column])
@@ -230,22 +229,22 @@ def _check_splines(columns: tuple[StudyColumn, ...], seen: Mapping[str, Rows], w
                 ends = list(ranges[factor.column] or ())
                 raise InvalidInput(
                     f"a spline must reach at least {_LEAST_REACH} of its steps in {where}, got {reach:.0f} of"
-                    f" {one.column.name!r}: knots lie over the public range {ends}; {remedy}"
+                    f" {one.name!r}: knots lie over the public range {ends}; {remedy}"
                 )
 
 
-def _listed(one: StudyColumn) -> str:
+def _listed(one: Column) -> str:
     """A derived column as the file lists it."""
     factors = ", ".join(
         "{ " + ", ".join(f"{key} = {_said(value)}" for key, value in factor.to_dict().items()) + " }"
         for factor in factors_of(one)
     )
     said: dict[str, Json] = {
-        "name": one.column.name,
+        "name": one.name,
         "kind": "derived",
         "range": [*one.grid.range],
         "step": one.grid.step,
-        **({} if one.column.in_model else {"in_model": False}),
+        **({} if one.in_model else {"in_model": False}),
     }
     return "\n".join(
         ["[[column]]", *(f"{key} = {_said(value)}" for key, value in said.items()), f"factors = [{factors}]", ""]

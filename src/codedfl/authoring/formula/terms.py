@@ -13,8 +13,7 @@ from codedfl.authoring.formula.calls import CATEGORIES, Call, call_of
 from codedfl.authoring.formula.parser import Formula, parse_formula
 from codedfl.authoring.formula.splines import breaks_of, natural_weights, spline_columns
 from codedfl.contract.study import factors_of
-from codedfl.contract.study_columns import StudyColumn
-from codedfl.data.columns import CategoryColumn, DerivedColumn
+from codedfl.data.columns import CategoryColumn, Column, DerivedColumn, NumberColumn
 from codedfl.data.derived import FUNCTIONS, MOST_POWER, Factor, interval
 from codedfl.errors import InvalidInput
 
@@ -23,7 +22,7 @@ _MOST_CUTS = 20
 _COMPARED = {ast.Gt: "above", ast.GtE: "least", ast.Lt: "below", ast.LtE: "upto"}
 _MIRRORED = {"above": "below", "least": "upto", "below": "above", "upto": "least"}
 _TREATMENT = "write C({x}, Treatment('level')): other codings are contrasts of it (codedfl study refit --contrast)"
-KnownColumns = Mapping[str, StudyColumn]
+KnownColumns = Mapping[str, Column]
 
 
 class TermPart(NamedTuple):
@@ -33,9 +32,8 @@ class TermPart(NamedTuple):
     --------
     >>> from codedfl.authoring.formula.calls import call_of
     >>> from codedfl.authoring.formula.terms import part_of
-    >>> from codedfl.contract.study_columns import StudyColumn
     >>> from codedfl.data.columns import NumberColumn
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 100.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 100.0), 1.0)
     >>> [name for name, _ in part_of(call_of("cut(age, c(-Inf, 50, 70, Inf))"), {"age": age}).columns]
     ['age in (50, 70]', 'age > 70']
     """
@@ -45,20 +43,19 @@ class TermPart(NamedTuple):
     plain: str = ""
 
 
-def expand(formula: str, columns: tuple[StudyColumn, ...], target: str) -> tuple[StudyColumn, ...]:
+def expand(formula: str, columns: tuple[Column, ...], target: str) -> tuple[Column, ...]:
     """The columns of a study: those that the formula names, and the derived ones that it makes of them.
 
     columns: all columns of the table that may be named, with ranges, steps and levels.
 
     Examples
     --------
-    >>> from codedfl.contract.study_columns import StudyColumn
-    >>> from codedfl.authoring.formula import expand
     >>> from codedfl.data.columns import CategoryColumn, NumberColumn
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 100.0), 1.0)
-    >>> ward = StudyColumn(CategoryColumn("ward", ("a", "b", "c")))
+    >>> from codedfl.authoring.formula import expand
+    >>> age = NumberColumn("age", (0.0, 100.0), 1.0)
+    >>> ward = CategoryColumn("ward", ("a", "b", "c"))
     >>> found = expand("days ~ age * C(ward)", (age, ward), "days")
-    >>> [(one.column.name, one.range, one.step) for one in found[2:]]
+    >>> [(one.name, one.range, one.step) for one in found[2:]]
     [('age:ward = b', (0.0, 100.0), 1.0), ('age:ward = c', (0.0, 100.0), 1.0)]
     >>> expand("days ~ age + scale(age)", (age, ward), "days")
     Traceback (most recent call last):
@@ -76,12 +73,12 @@ with numbers of your own
             f"the formula must begin with the target, '{target} ~', got {parsed.response.name[:60]!r} before '~'"
         )
     constant_by(formula, columns)
-    known = {one.column.name: one for one in columns}
+    known = {one.name: one for one in columns}
     calls = {text: call_of(text) for term in parsed.terms for text in term}
     known = _referred(calls.values(), known)
     terms = [tuple(part_of(calls[text], known) for text in term) for term in parsed.terms]
     plain: set[str] = set()
-    made: list[StudyColumn] = []
+    made: list[Column] = []
     whole = {frozenset(part.margin for part in term) for term in terms}
     for term in terms:
         _check_margins(term, whole)
@@ -95,7 +92,7 @@ with numbers of your own
     return (*listed, *made, *offset)
 
 
-def _beside(parsed: Formula, known: KnownColumns) -> tuple[set[str], list[StudyColumn]]:
+def _beside(parsed: Formula, known: KnownColumns) -> tuple[set[str], list[Column]]:
     """Columns that only a further model uses: events, entries, strata and an offset, which may be a derived one."""
     response = parsed.response
     names = {*filter(None, (response.event, response.entry, parsed.strata))}
@@ -109,39 +106,37 @@ def _beside(parsed: Formula, known: KnownColumns) -> tuple[set[str], list[StudyC
     return (names | {part.plain}, []) if part.plain else (names, [_derived(dict(part.columns), known).beside()])
 
 
-def offset_name(formula: str, columns: tuple[StudyColumn, ...]) -> str:
+def offset_name(formula: str, columns: tuple[Column, ...]) -> str:
     """What the study calls the column of ``offset(...)``; "" without one.
 
     Examples
     --------
     >>> from codedfl.authoring.formula.terms import offset_name
-    >>> from codedfl.contract.study_columns import StudyColumn
     >>> from codedfl.data.columns import NumberColumn
-    >>> years = StudyColumn(NumberColumn("years"), (1.0, 20.0), 1.0)
+    >>> years = NumberColumn("years", (1.0, 20.0), 1.0)
     >>> offset_name("visits ~ age + offset(log(years))", (years,))
     'log(years)'
     """
     offset = parse_formula(formula).offset
-    return part_of(call_of(offset), {one.column.name: one for one in columns}).columns[0][0] if offset else ""
+    return part_of(call_of(offset), {one.name: one for one in columns}).columns[0][0] if offset else ""
 
 
-def constant_by(formula: str, columns: tuple[StudyColumn, ...]) -> str:
+def constant_by(formula: str, columns: tuple[Column, ...]) -> str:
     """The category whose levels have the constants where a formula takes the one away: its first; "" where it does not.
 
     Examples
     --------
     >>> from codedfl.authoring.formula.terms import constant_by
-    >>> from codedfl.contract.study_columns import StudyColumn
     >>> from codedfl.data.columns import CategoryColumn
-    >>> constant_by("days ~ C(ward) - 1", (StudyColumn(CategoryColumn("ward", ("a", "b"))),))
+    >>> constant_by("days ~ C(ward) - 1", (CategoryColumn("ward", ("a", "b")),))
     'ward'
     """
     parsed = parse_formula(formula)
     if parsed.constant:
         return ""
-    known = {one.column.name: one for one in columns}
+    known = {one.name: one for one in columns}
     parts = [part_of(call_of(term[0]), known) for term in parsed.terms if len(term) == 1]
-    found = [one.plain for one in parts if one.plain and isinstance(known[one.plain].column, CategoryColumn)]
+    found = [one.plain for one in parts if one.plain and isinstance(known[one.plain], CategoryColumn)]
     if not found:
         raise InvalidInput(
             "the formula must keep its constant unless a category has one for each level, got one without: leave out"
@@ -157,7 +152,7 @@ def _unknown(name: str, known: KnownColumns) -> InvalidInput:
 # -- categories, and the level that the others are compared with
 
 
-def _referred(calls: Iterable[Call], known: KnownColumns) -> dict[str, StudyColumn]:
+def _referred(calls: Iterable[Call], known: KnownColumns) -> dict[str, Column]:
     """Columns with the level first that ``Treatment`` or ``relevel`` names."""
     said: dict[str, str] = {}
     for call in calls:
@@ -166,13 +161,13 @@ def _referred(calls: Iterable[Call], known: KnownColumns) -> dict[str, StudyColu
             raise call.refuse(f"column {call.column!r} must have one reference level")
     found = dict(known)
     for name, level in said.items():
-        column = known[name].column if name in known else None
+        column = known.get(name)
         if not isinstance(column, CategoryColumn):
             continue  # what it is in place of one is said with its term
         if level not in column.levels:
             raise InvalidInput(f"Treatment of {name!r} must name one of its levels, got {level[:60]!r}")
         levels = (level, *(one for one in column.levels if one != level))
-        found[name] = replace(known[name], column=replace(column, levels=levels))
+        found[name] = replace(column, levels=levels)
     return found
 
 
@@ -223,7 +218,7 @@ def part_of(call: Call, known: KnownColumns) -> TermPart:
     name = call.column
     if name not in known:
         raise _unknown(name, known)
-    column, ends = known[name].column, known[name].range
+    column = known[name]
     if isinstance(column, CategoryColumn):
         if call.function in ("", *CATEGORIES):
             levels = ((f"{name} = {level}", Factor(name, level)) for level in column.levels[1:])
@@ -231,12 +226,12 @@ def part_of(call: Call, known: KnownColumns) -> TermPart:
         if call.function == "I":
             factor = _level(call, column)
             return _one(factor, f"{name} == {factor.level}")
-    if call.function in CATEGORIES or ends is None:
+    if call.function in CATEGORIES or column.range is None:
         wanted = "category" if call.function in CATEGORIES else "number"
         raise InvalidInput(f"column {name!r} must be a {wanted} in the study for {call.text[:60]!r}, got another kind")
     if call.function == "":
         return TermPart(((name, Factor(name)),), name, name)
-    return _of_number(call, ends)
+    return _of_number(call, column.range)
 
 
 def _one(factor: Factor, name: str = "") -> TermPart:
@@ -385,7 +380,7 @@ def _check_margins(term: tuple[TermPart, ...], whole: set[frozenset[str]]) -> No
             )
 
 
-def _derived(named: Mapping[str, Factor], known: KnownColumns) -> StudyColumn:
+def _derived(named: Mapping[str, Factor], known: KnownColumns) -> Column:
     """With the range that follows from the columns' ranges, and a step that leaves a million of them at most."""
     factors = tuple(named.values())
     low, high = interval(factors, {name: one.range for name, one in known.items()})
@@ -394,8 +389,9 @@ def _derived(named: Mapping[str, Factor], known: KnownColumns) -> StudyColumn:
         step = ten_to(high - low)
     low, high = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
     ends = float(f"{low:.12g}"), float(f"{high:.12g}")
-    scale = next((known[one.column].scale for one in factors if not one.level), "moments")
-    return StudyColumn(DerivedColumn(":".join(named), factors=factors), ends, float(f"{step:.12g}"), scale)
+    numbers = (known[one.column] for one in factors if not one.level)
+    scale = next((said.scale for said in numbers if isinstance(said, NumberColumn)), "moments")
+    return DerivedColumn(":".join(named), ends, float(f"{step:.12g}"), factors=factors, scale=scale)
 
 
 def _steps(factors: tuple[Factor, ...], known: KnownColumns) -> Iterator[float]:

@@ -10,15 +10,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import ClassVar, TypeVar
 
-from codedfl.contract.study_columns import ClassTarget, NumberTarget, StudyColumn
-from codedfl.data.columns import CategoryColumn
+from codedfl.data.columns import CategoryColumn, ClassTarget, Column, NumberTarget
+from codedfl.data.columns import Target as Target
 from codedfl.errors import InvalidInput
 from codedfl.on_demand import Register
 from codedfl.typing import Integers, JsonObject
 
 GCV = "gcv"  # a weight that is chosen by generalised cross-validation, from the total
-Target = NumberTarget | ClassTarget
-Named = Mapping[str, StudyColumn]
+Named = Mapping[str, Column]
 
 
 @dataclass(frozen=True)
@@ -198,12 +197,12 @@ def check_number(name: str, target: Target) -> None:
         )
 
 
-def check_zero_or_one(key: str, model: str, said: StudyColumn) -> None:
+def check_zero_or_one(key: str, model: str, said: Column) -> None:
     """Refuse a column that says yes or no by anything else, such as by words."""
-    if said.range != (0.0, 1.0) or said.step != 1.0 or said.column.missing is not None:
-        words = ", and 0 and 1 for its words in every table" if isinstance(said.column, CategoryColumn) else ""
+    if said.range != (0.0, 1.0) or said.step != 1.0 or said.missing is not None:
+        words = ", and 0 and 1 for its words in every table" if isinstance(said, CategoryColumn) else ""
         raise InvalidInput(
-            f"{key} of the model {model!r} must be 0 or 1 without gaps, got {said.column.name!r}: give it"
+            f"{key} of the model {model!r} must be 0 or 1 without gaps, got {said.name!r}: give it"
             f" range = [0, 1] and step = 1{words}"
         )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from codedfl.contract.models import Named, StudyModel, Target, check_number, register_model
-from codedfl.contract.study_columns import ClassTarget
+from codedfl.data.columns import ClassTarget
 from codedfl.errors import InvalidInput
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 from codedfl.contract.models import Named, Target, register_model
 from codedfl.contract.models.glm import GlmModel, check_counts, check_two_classes
 from codedfl.contract.models.matched import too_large
-from codedfl.contract.study_columns import ClassTarget
+from codedfl.data.columns import ClassTarget
 from codedfl.errors import InvalidInput
 from codedfl.typing import Integers
 

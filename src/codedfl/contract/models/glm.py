@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from codedfl.contract.models import Named, StudyModel, Target, check_penalty
-from codedfl.contract.study_columns import ClassTarget, NumberTarget
+from codedfl.data.columns import ClassTarget, NumberTarget
 from codedfl.errors import InvalidInput
 
 GLM_ERRORS = ("model", "HC0", "HC1", "cluster")
@@ -71,7 +71,7 @@ class GlmModel(StudyModel):
                 raise InvalidInput(f"columns of the model {self.name!r} must be in_model, got {name!r}, which is not")
         for key in ("weights", "offset"):
             name = getattr(self, key)
-            if name and (columns[name].range is None or columns[name].column.missing is not None):
+            if name and (columns[name].range is None or columns[name].missing is not None):
                 raise InvalidInput(f"{key} of the model {self.name!r} must be a number without gaps, got {name!r}")
         if self.weights and columns[self.weights].grid.range[0] < 0:
             raise InvalidInput(f"weights of the model {self.name!r} must be from 0, got {self.weights!r} below")

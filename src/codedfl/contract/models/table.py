@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from codedfl.contract.models import Named, StudyModel, Target, register_model
 from codedfl.contract.models.glm import check_counts, check_two_classes
-from codedfl.contract.study_columns import ClassTarget
+from codedfl.data.columns import ClassTarget
 
 
 @register_model

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from codedfl.contract.models import Named, Target, TimedModel, check_zero_or_one, register_model
 from codedfl.contract.models.glm import GlmModel, check_two_classes
-from codedfl.contract.study_columns import ClassTarget
+from codedfl.data.columns import ClassTarget
 from codedfl.errors import InvalidInput
 
 
