@@ -27,7 +27,7 @@ from codedfl.contract import toml_file
 from codedfl.contract.models import MODELS
 from codedfl.contract.policy import Policy
 from codedfl.contract.study import Study
-from codedfl.data.columns import CategoryColumn, ClassTarget, DerivedColumn, NumberColumn, NumberTarget
+from codedfl.data.columns import COLUMN_KEYS, CategoryColumn, ClassTarget, DerivedColumn, NumberColumn, NumberTarget
 from codedfl.data.tables import as_raw_table
 from codedfl.files import write_text
 from codedfl.privacy.budget import Budget
@@ -155,7 +155,7 @@ def study_file() -> str:
             lines.append(f"| `{key}` | {_default(of_field[name])} | {_cell(words.get(name, ''))} |")
         lines.append("")
     columns: dict[str, type] = {"number": NumberColumn, "category": CategoryColumn, "derived": DerivedColumn}
-    for kind, column_keys in toml_file.COLUMN_KEYS.items():
+    for kind, column_keys in COLUMN_KEYS.items():
         words = {**_said(NumberColumn), **_said(columns[kind]), "kind": f'"{kind}"'}
         default = {one.name: _default(one) for one in fields(columns[kind])}
         default |= dict.fromkeys(("kind", "range", "step"), "must be said")

@@ -47,7 +47,7 @@ def test_no_column_decides_which_rows_train():
         narrow, wide = replace(HOLDING, columns=(AGE,)), replace(HOLDING, columns=(AGE, levels))
         held, taken = (take_snapshot(one, rows, KEY) for one in (narrow, wide))
         assert held.held_out.any() and np.array_equal(held.held_out, taken.held_out)
-        assert np.array_equal(seen_rows(wide, rows, KEY).held_out, held.held_out)
+        assert np.array_equal(seen_rows(wide, taken, rows, KEY).held_out, held.held_out)
 
 
 def test_clipped_values_are_counted_and_files_come_back():
@@ -60,7 +60,7 @@ def test_clipped_values_are_counted_and_files_come_back():
         assert np.array_equal(getattr(back, name), getattr(rows, name))
     assert back.clipped.words() == rows.clipped.words()
     assert len(rows.part(held_out=True)) + len(rows.part(held_out=False)) == len(rows)
-    seen = seen_rows(HOLDING, table(odd), KEY)
+    seen = seen_rows(HOLDING, rows, table(odd), KEY)
     again = SeenRows.decode(seen.encode())
     assert again.same_as(seen) and np.array_equal(again.rows, seen.rows) and np.array_equal(again.codes, seen.codes)
     for decode in (Snapshot.decode, SeenRows.decode):

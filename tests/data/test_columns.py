@@ -118,10 +118,13 @@ def test_a_missing_column_is_named():
         (lambda: CategoryColumn("a", ("x",)), "levels of column 'a' must be at least two different names, got ['x']"),
         (lambda: CategoryColumn("a", ("x", "y"), "z"), "missing of column 'a' must be one of its levels, got 'z'"),
         (lambda: Columns.from_list("ab"), "saved columns must be a list, got 'ab'"),
-        (lambda: Columns.from_list([{"name": "a"}]), "a saved column must be complete, got KeyError('kind')"),
+        (
+            lambda: Columns.from_list([{"name": "a"}]),
+            "kind of column 'a' must be number or category or derived, got None",
+        ),
         (
             lambda: Columns.from_list([{"name": "a", "kind": "date", "missing": None}]),
-            "a saved column must be a number or a category, got {'name': 'a', 'kind': 'date', 'missing': None}",
+            "kind of column 'a' must be number or category or derived, got 'date'",
         ),
     ],
 )

@@ -123,15 +123,21 @@ def approve(
             study.load_features()
             own = take_snapshot(study, table, rows_key)
             earlier = [one.rows for one in ledger.earlier()]
-            rows = recognised(seen_rows(study, table, rows_key), earlier)
+            rows = recognised(seen_rows(study, own, table, rows_key), earlier)
         new = _approval(study, roster, name, (own, rows), ledger, deciding)
         new = replace(new, changed=tuple(_changed(roster, new, ledger, deciding)))
         known = ledger.approval(new.digest)
         found = () if rows is None or known else tuple(_findings(study, new, rows, ledger, deciding.policy))
-        if table is not None and known is None and study.noise is None and (former := ledger.earlier_of_0_3()):
+        if (
+            table is not None
+            and own is not None
+            and known is None
+            and study.noise is None
+            and (former := ledger.earlier_of_0_3())
+        ):
             from codedfl.contract.former import former_findings  # of 0.3, which few devices have
 
-            found = (*found, *former_findings(study, table, rows_key, former, study.smallest_cell))
+            found = (*found, *former_findings(study, own, table, rows_key, former))
         show(explain(study, roster, name, own, ledger, words, found, deciding.policy))
         for objection in (
             ledger.same_again(new.digest, rows) if rows is not None else "",

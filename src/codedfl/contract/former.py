@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.contract.judgement import DisclosureFinding
-from codedfl.contract.snapshot import Tags, as_saved, tags_of, taken
+from codedfl.contract.snapshot import Snapshot, Tags, as_saved, tags_of
 from codedfl.contract.study import Study
-from codedfl.data.columns import as_texts
+from codedfl.data.columns import BaseColumn, as_texts
 from codedfl.data.tables import RawTable
 from codedfl.errors import MessageRefused
 from codedfl.typing import Integers
@@ -55,11 +54,15 @@ truncated)
 
 
 def former_findings(
-    study: Study, table: RawTable, key: bytes, earlier: Mapping[str, FormerRows], k: int
+    study: Study, rows: Snapshot, table: RawTable, key: bytes, earlier: Mapping[str, FormerRows]
 ) -> Iterable[DisclosureFinding]:
-    """Rows that were recoded, came, left or were changed since a study of 0.3, by its name, where they are few."""
+    """Rows that were recoded, came, left or were changed since a study of 0.3, by its name, where they are few.
+
+    rows: as they are frozen now; ``table``, of which they are, only has their ids.
+    """
+    k = study.smallest_cell
     for name, past in earlier.items():
-        columns, ids = _as_before(study, table, key, past)
+        columns, ids = _as_before(study, rows, table, key, past)
         common = [one for one in columns if one in past.columns]
         if not common:
             continue
@@ -84,16 +87,15 @@ def former_findings(
                 )
 
 
-def _as_before(study: Study, table: RawTable, key: bytes, past: FormerRows) -> tuple[dict[str, Tags], Tags]:
-    table, _ = taken(study, table, key)
-    listed: list[Any] = [*study.columns, study.target]
-    target, _ = study.target.codes(table.column(study.target.name, "the target"), table.name)
-    names = (*study.table_columns.names, study.target.title)
-    codes = zip(names, listed, (*study.codes(table)[0].T, target), strict=True)
-    ids = np.zeros(len(table), dtype=np.uint64)
+def _as_before(
+    study: Study, rows: Snapshot, table: RawTable, key: bytes, past: FormerRows
+) -> tuple[dict[str, Tags], Tags]:
+    listed: list[BaseColumn] = [*study.columns, study.target]
+    codes = zip(listed, (*rows.codes.T, rows.target), strict=True)
+    ids = np.zeros(len(rows), dtype=np.uint64)
     if past.id and past.id in table.names:
-        ids = tags_of(f"id {past.id}", table.column(past.id, "id"), as_texts, key)
-    return {name: tags_of(name, of_column, one.used, key) for name, one, of_column in codes}, ids
+        ids = tags_of(f"id {past.id}", study.complete(table).column(past.id, "id"), as_texts, key)
+    return {one.title: tags_of(one.title, of_column, one.used, key) for one, of_column in codes}, ids
 
 
 def _matched(

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.contract.snapshot import Tags, as_saved, tags_of, taken
+from codedfl.contract.snapshot import Snapshot, Tags, as_saved, tags_of
 from codedfl.contract.study import Study, factors_of
 from codedfl.data.columns import GAP, BaseColumn, CategoryColumn, ClassTarget, as_texts
 from codedfl.data.tables import RawTable
@@ -134,31 +134,31 @@ def _tags(data: bytes) -> Tags:
     return np.frombuffer(data, dtype="<u8").astype(np.uint64)
 
 
-def seen_rows(study: Study, table: RawTable, key: bytes) -> SeenRows:
-    """The hashes of a table's rows in a study; it must be a table that ``take_snapshot`` takes.
+def seen_rows(study: Study, rows: Snapshot, table: RawTable, key: bytes) -> SeenRows:
+    """The hashes of the rows that a snapshot froze, of its very numbers; ``table``, of which it is, only has their ids.
 
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.contract.snapshot import take_snapshot
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
     >>> from codedfl.data.tables import as_raw_table
     >>> age = NumberColumn("age", (0.0, 110.0), 1.0)
     >>> study = Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4)
-    >>> seen = seen_rows(study, as_raw_table({"age": [61.4, 61], "days": [7, 7]}), bytes(32))
+    >>> table = as_raw_table({"age": [61.4, 61], "days": [7, 7]})
+    >>> seen = seen_rows(study, take_snapshot(study, table, bytes(32)), table, bytes(32))
     >>> seen.columns, len(set(seen.signatures.tolist()))
     (('age', 'days'), 1)
     """
-    table, held_out = taken(study, study.complete(table), key)
-    codes = study.codes(table)[0]
-    target, _ = study.target.codes(table.column(study.target.name, "the target"), table.name)
     listed: list[BaseColumn] = [*study.columns, study.target]
-    columns = list(zip(listed, (*codes.T, target), strict=True))
-    values = np.stack([tags_of("", of_column, one.used, key) for one, of_column in columns], axis=1)
-    places = np.stack([of_column for _, of_column in columns], axis=1).astype(np.int64)
+    codes = np.column_stack((rows.codes, rows.target))
+    values = np.stack(
+        [tags_of("", of_column, one.used, key) for one, of_column in zip(listed, codes.T, strict=True)], 1
+    )
     ids = np.zeros(0, dtype=np.uint64)
     if study.id is not None:
-        ids = tags_of("an id", table.column(study.id, "id"), as_texts, key)
-    names = (*study.table_columns.names, study.target.title)
+        ids = tags_of("an id", study.complete(table).column(study.id, "id"), as_texts, key)
+    names = tuple(one.title for one in listed)
     categories = tuple(isinstance(one, CategoryColumn | ClassTarget) for one in listed)
-    seen = SeenRows(names, categories, values, places, ids, held_out, study.held_out > 0, marks=_marks(study))
-    return replace(seen, rows=np.arange(len(seen), dtype=np.int64))
+    numbers = np.arange(len(rows), dtype=np.int64)
+    return SeenRows(names, categories, values, codes, ids, rows.held_out, study.held_out > 0, numbers, _marks(study))
 
 
 def _marks(study: Study) -> tuple[tuple[float, ...], ...]:

@@ -133,7 +133,7 @@ def take_snapshot(study: Study, table: RawTable, key: bytes) -> Snapshot:
     left_out -= len(table)
     if objection := study.count_objection(table):
         raise InvalidInput(objection)
-    table, held_out = taken(study, table, key)
+    held_out = _held_out(study, table, key)
     codes, clipped = study.codes(table)
     target, report = study.target.codes(table.column(study.target.name, "the target"), table.name)
     counts = Clipped(clipped, report.n_clipped)
@@ -147,14 +147,14 @@ def _persons(ids: Rows) -> Integers:
     return places.astype(np.int64) if times.max(initial=1) > 1 else np.zeros(0, dtype=np.int64)
 
 
-def taken(study: Study, table: RawTable, key: bytes) -> tuple[RawTable, NDArray[np.bool_]]:
-    """The rows that the study takes, and which of them are held out: it follows from the rows alone."""
+def _held_out(study: Study, table: RawTable, key: bytes) -> NDArray[np.bool_]:
+    """Which rows are held out: it follows from each row alone."""
     names = table.names if study.id is None else (study.id,)
     tags = np.zeros(len(table), dtype=np.uint64)
     for name in names:
         tags += tags_of(f"held out {name}", table.column(name, "id"), as_texts, key)
     mask: NDArray[np.bool_] = tags < np.uint64(int(study.held_out * 2.0**64))
-    return table, mask
+    return mask
 
 
 def tags_of(name: str, values: Rows, texts: Callable[[Any], Rows], key: bytes) -> Tags:

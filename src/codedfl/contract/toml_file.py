@@ -11,17 +11,15 @@ import msgspec
 from codedfl.contract.models import MODELS, StudyModel, SubModel
 from codedfl.contract.study import Study
 from codedfl.data.columns import (
-    CategoryColumn,
     ClassTarget,
     Column,
-    DerivedColumn,
     NumberColumn,
     NumberTarget,
     Target,
-    as_text,
+    column_of,
+    gap_codes,
     no_step,
 )
-from codedfl.data.derived import Factor
 from codedfl.data.features import FEATURE_MAPS
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
@@ -32,8 +30,6 @@ FORMAT = "codedfl-study-2"
 _OLD = "codedfl-study-1"
 _LARGEST = 1 << 20
 _MOST_COLUMNS = 1 << 14  # of a matrix
-_MOST_FACTORS = 6
-_CODES = tuple[float | str, ...]
 
 # Section of the file -> key -> field of ``Study``; what is not said takes the field's default.
 SECTIONS: dict[str, dict[str, str]] = {
@@ -60,11 +56,6 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "training": {"solver": "solver", "epochs": "epochs", "regularisation": "regularisation"},
     "result": {name: name for name in ("held_out", "inference", "most_clipped")},
-}
-COLUMN_KEYS = {
-    "number": ("name", "kind", "range", "step", "scale", "missing", "indicator", "missing_codes", "in_model"),
-    "category": ("name", "kind", "levels", "missing", "other", "missing_codes", "in_model"),
-    "derived": ("name", "kind", "factors", "range", "step", "scale", "in_model"),
 }
 _MATRIX = ("columns", "range", "step", "encoder")
 _TARGET = ("name", "range", "step", "classes", "missing_codes", "function")
@@ -155,7 +146,7 @@ def _study(content: Unchecked) -> Study:
         columns = _matrix(_section(content, "matrix"))
         said["embedded_by"] = typed("matrix.encoder", content["matrix"].get("encoder", ""), str)
     else:
-        columns = tuple(_column(one, scale) for one in _sections(content, "column"))
+        columns = tuple(column_of(one, scale) for one in _sections(content, "column"))
     target = _target(_section(content, "target"))
     models = (
         tuple(_model(one, [column.name for column in columns]) for one in _sections(content, "model"))
@@ -222,31 +213,6 @@ def _matrix(said: Unchecked) -> tuple[Column, ...]:
     return tuple(NumberColumn(f"x{place}", **grid, scale="range") for place in range(count))
 
 
-def _column(said: Unchecked, usual_scale: str) -> Column:
-    name = typed("name of a column", said.get("name"), str)
-    kind = said.get("kind")
-    if not isinstance(kind, str) or kind not in COLUMN_KEYS:
-        raise InvalidInput(f"kind of column {name!r} must be {' or '.join(COLUMN_KEYS)}, got {kind!r}")
-    only(f"column {name!r}", said, COLUMN_KEYS[kind])
-    called = f"{{}} of column {name!r}".format
-    if "missing_codes" in said:
-        said = {**said, "missing_codes": _codes(called("missing_codes"), said["missing_codes"])}
-    if kind == "category":  # a level is written as a text
-        said = {**said, "missing_codes": [as_text(one) for one in said.get("missing_codes", ())]}
-        return CategoryColumn(**record(CategoryColumn, said, called))
-    if kind == "number":
-        return NumberColumn(**record(NumberColumn, {"scale": usual_scale, **said}, called))
-    factors = said.get("factors")
-    if not isinstance(factors, list) or not 1 <= len(factors) <= _MOST_FACTORS:
-        raise InvalidInput(
-            f"{called('factors')} must be a list of 1 to {_MOST_FACTORS}, got"
-            f" {'nothing' if factors is None else f'{factors!r:.80}'}"
-        )
-    made = tuple(Factor.from_dict(one) for one in factors)
-    plain = {"scale": usual_scale, **{key: value for key, value in said.items() if key != "factors"}}
-    return DerivedColumn(**record(NumberColumn, plain, called), factors=made)
-
-
 def _target(said: Unchecked) -> Target:
     name = typed("name of the target", said.get("name"), str)
     only("[target]", said, _TARGET)
@@ -255,7 +221,7 @@ def _target(said: Unchecked) -> Target:
         raise InvalidInput(f"the target {name!r} must have either a range and a step, or classes")
     if "range" in said and "step" not in said:
         raise InvalidInput(no_step(f"the target {name!r}"))
-    codes = _codes(called("missing_codes"), said.get("missing_codes", []))
+    codes = gap_codes(called("missing_codes"), said.get("missing_codes", []))
     if "range" in said:
         return NumberTarget(**{**record(NumberTarget, said, called), "missing_codes": codes})
     if "function" in said:
@@ -264,11 +230,3 @@ def _target(said: Unchecked) -> Target:
     if len(set(map(type, classes))) != 1 or any(type(one) is int and abs(one) >= 2**53 for one in classes):
         raise InvalidInput(f"{called('classes')} must be texts, or whole numbers, got {list(classes)!r:.80}")
     return ClassTarget(name, classes, codes)
-
-
-def _codes(what: str, said: Any) -> tuple[float | str, ...]:
-    """What stands for a gap; a number that is none would equal nothing."""
-    codes: tuple[float | str, ...] = typed(what, said, _CODES)
-    if any(one != one for one in codes):
-        raise InvalidInput(f"{what} must be a list of numbers or texts, got {said!r:.80}")
-    return codes

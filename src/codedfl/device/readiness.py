@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.seen import seen_rows
+from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import Study
 from codedfl.crypto.key_files import DEVICE_KEY
 from codedfl.data.tables import RawTable
@@ -141,7 +142,7 @@ def _rows(study: Study, membership: Membership, folder: DeviceFolder, table: Raw
     study.load_features()
     rows_key = folder.rows_key()
     with folder.ledger(with_rows=True) as ledger:
-        now = seen_rows(study, table, rows_key)
+        now = seen_rows(study, take_snapshot(study, table, rows_key), table, rows_key)
         same = now.same_as(ledger.rows[study.digest()])
     if not same:
         raise InvalidInput(

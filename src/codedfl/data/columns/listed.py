@@ -17,15 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.data.columns.category import CategoryColumn
 from codedfl.data.columns.column import ColumnReport
 from codedfl.data.columns.number import DerivedColumn, NumberColumn
-from codedfl.data.derived import Factor, product
+from codedfl.data.columns.said import Column, column_of
+from codedfl.data.derived import product
 from codedfl.data.tables.table import RawTable
 from codedfl.errors import InvalidInput
-from codedfl.typing import Floats, JsonObject, Rows
+from codedfl.typing import Floats, JsonObject, Rows, Unchecked
 
-Column = NumberColumn | CategoryColumn
 _OF_STUDIES = ("range", "step", "scale")  # a recipe's preprocessing has the ranges
 
 
@@ -126,34 +125,11 @@ class Columns:
     @classmethod
     def from_list(cls, saved: Any) -> Columns:
         """What ``to_list`` described; plain names are numbers."""
-        if not isinstance(saved, list):
-            raise InvalidInput(f"saved columns must be a list, got {saved!r}")
-        return cls(tuple(_column_from_dict(one) for one in saved))
+        if not isinstance(saved, list) or not all(isinstance(one, str | dict) for one in saved):
+            raise InvalidInput(f"saved columns must be a list, got {saved!r:.80}")
+        return cls(tuple(NumberColumn(one) if isinstance(one, str) else _saved(one) for one in saved))
 
 
-def _column_from_dict(saved: Any) -> Column:
-    if isinstance(saved, str):
-        return NumberColumn(saved)
-    try:
-        name, kind = saved["name"], saved["kind"]
-        if isinstance(name, str) and kind == "derived":
-            factors = tuple(map(Factor.from_dict, saved["factors"]))
-            return DerivedColumn(name, in_model=bool(saved.get("in_model", True)), factors=factors)
-        missing, rest = saved["missing"], (tuple(saved.get("missing_codes", ())), bool(saved.get("in_model", True)))
-        if isinstance(name, str) and kind == "number" and (missing is None or isinstance(missing, int | float)):
-            codes = tuple(one if isinstance(one, str) else float(one) for one in rest[0])
-            filled = None if missing is None else float(missing)
-            indicator, in_model = bool(saved["indicator"]), rest[1]
-            return NumberColumn(name, missing_codes=codes, missing=filled, indicator=indicator, in_model=in_model)
-        if (
-            isinstance(name, str)
-            and kind == "category"
-            and all(isinstance(one, str) for one in (*saved["levels"], *rest[0]))
-        ):
-            merged = tuple(map(str, saved.get("merged", ())))
-            return CategoryColumn(name, tuple(saved["levels"]), missing, saved["other"], *rest, merged)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, InvalidInput):
-            raise
-        raise InvalidInput(f"a saved column must be complete, got {error!r}") from error
-    raise InvalidInput(f"a saved column must be a number or a category, got {saved!r}")
+def _saved(said: Unchecked) -> Column:
+    """With what no file of people says: levels that a census merged."""
+    return column_of({key: value for key, value in said.items() if value is not None}, more=("merged",))
