@@ -67,7 +67,7 @@ LINES = (
         {STUDIES: "", "tests/contract/test_snapshot.py": "", APPROVAL: ""},
     ),
     Line(
-        "No rare level, gap or class is told, whatever the server merges",
+        "No rare level, missing value or class is reported, whatever the server merges",
         {BETWEEN: "rare|level|merg", CENSUS: ""},
     ),
     Line("Moving rows between devices changes no bit of a total", {BETWEEN: "moving_rows", "tests/statistics": ""}),

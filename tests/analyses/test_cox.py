@@ -136,12 +136,16 @@ def test_a_device_refuses_coefficients_beyond_the_bound():
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"entry": "ward", "columns": ("age",)}, "entry of the model 'm' must be a number without gaps, got 'ward'"),
+        (
+            {"entry": "ward", "columns": ("age",)},
+            "entry of the model 'm' must be a number without missing values, got 'ward'",
+        ),
         ({"strata": "from"}, "strata of the model 'm' must be a category, got 'from'"),
         ({"bound": 0.0}, "bound of the model 'm' must be above 0 and at most 500, got 0"),
         (
             {"event": "from"},
-            "event of the model 'm' must be 0 or 1 without gaps, got 'from': give it range = [0, 1] and step = 1",
+            "event of the model 'm' must be 0 or 1 without missing values, got 'from': give it range = [0, 1] and"
+            " step = 1",
         ),
         ({"times": (3.0, 2.0)}, "times of the model 'm' must be 1 to 1000 ascending numbers from 0, got [3.0, 2.0]"),
     ],

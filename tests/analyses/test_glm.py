@@ -186,7 +186,7 @@ def test_weights_that_pick_out_people():
         ({"columns": ("age", "weight")}, "columns of the model 'm' must be in_model, got 'weight', which is not"),
         (
             {"weights": "ward", "columns": ("age",)},
-            "weights of the model 'm' must be a number without gaps, got 'ward'",
+            "weights of the model 'm' must be a number without missing values, got 'ward'",
         ),
         ({"offset": "age"}, "'age' of the model 'm' must be a column of the study beside the model's columns"),
         ({"bound": 501.0}, "bound of the model 'm' must be above 0 and at most 500, got 501"),

@@ -33,7 +33,7 @@ TOO_FEW_HELD_OUT = "too few people are among the held-out rows: these are in no 
 
 
 def stays(n: int = 900, seed: int = 0) -> RawTable:
-    """Stays in hospital: gaps, rare wards, and a number that is nearly always 0."""
+    """Stays in hospital: missing values, rare wards, and a number that is nearly always 0."""
     rng = np.random.default_rng(seed)
     age = np.round(rng.uniform(20, 90, n))
     crp = np.round(rng.gamma(2.0, 20.0, n), 1)
@@ -63,7 +63,7 @@ def test_rare_levels_are_merged_and_the_model_takes_raw_tables():
     raw = stays()
     rows = dealt(study(), raw)
     found = conducted(study(), rows)
-    # The mark of two gaps, burns with the next rarest ward, and the number of three rows.
+    # The mark of two missing values, burns with the next rarest ward, and the number of three rows.
     assert found.merged == ((0,), (), (2, 3), (1,), (), ())
     merged = merged_study(study(), found.merged)
     assert merged.design_names == ("age", "crp", "crp missing", "ward = medicine", "ward = other")

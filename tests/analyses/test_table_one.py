@@ -128,8 +128,8 @@ def test_the_real_study_clips_nobody_and_is_approved_after_the_description(tmp_p
     assert study.target == NumberTarget("days", (0.0, 15.0), 1.0) and study.id == "patient_id"
     fills = {one.name: one.missing for one in study.columns}
     crp = np.concatenate([one.column("crp") for one in tables])
-    assert [name for name, fill in fills.items() if fill is not None] == ["crp"], "gaps where somebody has some"
-    (said,) = (line for line in text.splitlines() if line.startswith("# Noticed: it has gaps"))
+    assert [name for name, fill in fills.items() if fill is not None] == ["crp"], "where somebody lacks one"
+    (said,) = (line for line in text.splitlines() if line.startswith("# Noticed: it has missing values"))
     assert f"missing fills with {fills['crp']}, the mean of all devices, and marks. To leave such rows out:" in said
     step = study.columns[1].grid.step
     assert abs(float(fills["crp"] or 0.0) - np.nanmean(crp)) <= step, "filled with the mean of all, not with 0"

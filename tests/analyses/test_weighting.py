@@ -117,8 +117,8 @@ def test_a_device_refuses_coefficients_and_means_beyond_their_bounds():
     [
         (
             {"treatment": "ward", "columns": ("age",)},
-            "treatment of the model 'm' must be 0 or 1 without gaps, got 'ward': give it range = [0, 1] and step = 1,"
-            " and 0 and 1 for its words in every table",
+            "treatment of the model 'm' must be 0 or 1 without missing values, got 'ward': give it range = [0, 1] and"
+            " step = 1, and 0 and 1 for its words in every table",
         ),
         ({"treatment": ""}, "'' of the model 'm' must be a column of the study beside the model's columns"),
         ({"regularisation": 0.1}, "regularisation must be left out of the model 'm', got 0.1"),

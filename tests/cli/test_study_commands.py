@@ -136,7 +136,7 @@ def test_a_dry_run_records_nothing(run: Run, contract: Path, clinics: Path):
 def test_a_draft_holds_no_value_of_the_sample(run: Run, clinics: Path):
     text = Path("study.toml").read_text()
     assert "missing = " in text and 'id = "patient_id"' in text
-    assert "median" not in text and "gaps in" not in text
+    assert "median" not in text and "missing values in" not in text
     study = load_study("study.toml")
     assert [one.step for one in study.columns if one.range] == [1.0, 0.01]
     assert isinstance(study.target, NumberTarget) and study.target.step == 0.1
@@ -174,7 +174,7 @@ def test_a_table_is_checked_alone(run: Run, clinics: Path):
 
 
 def test_copies_are_noticed_before_anything_runs(run: Run):
-    """Weight in two units, and marks of gaps that two columns have together; levels of one column are no copies."""
+    """Weight in two units, and marks of missing that two columns have together; levels of one column are no copies."""
     lines = ["age,kg,lb,lab,lab2,ward,days"]
     for i in range(90):
         lab = "," if i % 9 == 0 else f"{i * 7 % 31},{i * i % 17}"

@@ -260,7 +260,8 @@ def test_sums_of_the_same_rows_are_over_the_same_groups_or_somebody_accepts_othe
 def test_a_helper_has_no_rows(folder: DeviceFolder):
     roster = Roster.draft(ROSTER.keys, 1, helpers=[NAME])
     study = agreed(STUDY, roster)
-    assert refusal(folder, study, roster=roster).startswith("table must be left out for a helper, got <RawTable")
+    refused = refusal(folder, study, roster=roster)
+    assert refused.startswith("table must be left out for a key-only participant, got <RawTable")
     assert approved(folder, study, None, roster=roster).rows == 0
     assert refusal(folder, columns=None) == "table must be given, got None"
 

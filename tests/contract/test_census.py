@@ -328,7 +328,7 @@ def test_where_no_column_is_left_the_study_is_refused_in_words():
     of_wards = [take_snapshot(wards, as_raw_table(one), bytes(16)) for one in clinics([4, 4, 4, 4], 0, 1.0)]
     assert census_of(MERGING, snapshots).objection().startswith("training rows must be at least 18 in this study")
     assert census_of(wards, of_wards).objection() == (
-        "a column must be left in which at least 5 people have each value that is told apart, got none: ask more"
+        "a column must be left in which at least 5 people have each value that is distinguished, got none: ask more"
         " devices to join, or join levels"
     )
 

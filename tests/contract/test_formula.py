@@ -533,13 +533,13 @@ def test_codes_are_gaps_and_complete_cases_leave_them_out():
         "t.csv",
     )
     rows = take_snapshot(study, table, KEY)
-    assert rows.target.tolist() == [3, 5, 7], "a gap of crp has its value; few gaps of others are left out as well"
+    assert rows.target.tolist() == [3, 5, 7], "a missing crp has its value; those that lack others are left out"
     assert type(rows).decode(rows.encode()).left_out == rows.left_out == 3
     found = check_table(study, table)
     assert (found.rows, found.left_out) == (3, 3)
     used = explain(study)[1].answers
     assert any("missing values leave th" in line for line in used), used
-    with pytest.raises(InvalidInput, match=r"^the target 'days' of t.csv must have no gaps, got 1"):
+    with pytest.raises(InvalidInput, match=r"^the target 'days' of t.csv must have no missing values, got 1"):
         take_snapshot(replace(study, complete_cases=False), table.rows(np.array([0, 4])), KEY)
 
 

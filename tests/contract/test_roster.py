@@ -40,7 +40,7 @@ def test_pods_are_as_many_as_there_can_be_and_even(count: int, colluders: int):
 def test_helpers_do_not_count():
     roster = Roster.draft({**clinics(3), **keys("helper")}, 1, helpers=["helper"])
     assert (roster.helpers, len(roster.owners), roster.pod_of("helper")) == (("helper",), 3, frozenset())
-    assert repr(roster) == "<Roster of 3 owners in 1 pods, 1 helpers>"
+    assert repr(roster) == "<Roster of 3 owners in 1 groups, 1 with keys only>"
     with pytest.raises(InvalidInput, match=r"^owners must be at least"):
         Roster.draft(clinics(3), 1, helpers=["clinic-000"])
     with pytest.raises(InvalidInput, match=r"^helpers must be among the devices, got 'x'$"):

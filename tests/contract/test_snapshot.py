@@ -71,7 +71,7 @@ def test_clipped_values_are_counted_and_files_come_back():
 def test_a_table_that_does_not_fit_is_refused():
     for wrong, message in (
         ({**MANY, "sex": ["x"] * 400}, "column 'sex' of t.csv must hold its levels only, got 'x' (400 such rows)"),
-        ({**MANY, "days": [None, *MANY["days"][1:]]}, "the target 'days' of t.csv must have no gaps, got 1"),
+        ({**MANY, "days": [None, *MANY["days"][1:]]}, "the target 'days' of t.csv must have no missing values, got 1"),
         (
             {**MANY, "days": ["x"] * 400},
             "the target 'days' of t.csv must hold numbers, got 'x' in row 1 and in 399 more: write a number, or leave"

@@ -122,7 +122,7 @@ def test_the_digest_is_that_of_the_meaning():
     [
         ('"codedfl-study-2"', '"x"', "format must be 'codedfl-study-2', got 'x'"),
         ('"codedfl-study-2"', '"codedfl-study-1"', "format must be 'codedfl-study-2', got 'codedfl-study-1': draft it"
-         " anew with codedfl study new, which gives every number a range and a step, and have it approved again"),
+         " again with codedfl study new, which gives every number a range and a step, and have it approved again"),
         ("[0, 110]", "[110, 0]", "range of column 'age' must be [low, high] with low < high, got [110.0, 0.0]"),
         ("[0, 110]", "[0]", "range of column 'age' must be [low, high], got [0]"),
         ("[0, 110]", "[0, true]", "range of column 'age' must be [low, high], got [0, True]"),
@@ -368,7 +368,8 @@ def test_what_speaks_against_a_table():
     assert found.objections == ("t.csv must have between 1 and 3 rows, got 4",)
     assert [one.objection for one in found.columns] == [
         None,
-        "column 'crp' of t.csv must have no gaps, got 2: say what a missing value becomes, or leave those rows out",
+        "column 'crp' of t.csv must have no missing values, got 2: say what a missing value becomes, or leave those"
+        " rows out",
         "column 'ward' of t.csv must hold its levels only, got 'z' (1 such rows): add the level, or say which one"
         " others count as",
         "the target must be a column of t.csv ('ward', 'age', 'crp', 'more'), got 'days'",
@@ -418,8 +419,8 @@ def test_codes_of_gaps_and_doubled_ids_are_pointed_out():
         {**{k: v if isinstance(v, list) else [v] * 30 for k, v in rows.items()}, "nr": [*range(28), 7, 9]}
     )
     assert check_table(study, table).remarks == (
-        "age: -9, 999 far from all others, as codes of gaps are: list such in missing_codes of the study",
-        "days: 999 far from all others, as codes of gaps are: list such in missing_codes of the study",
+        "age: -9, 999 far from all others, as codes of missing values are: list such in missing_codes of the study",
+        "days: 999 far from all others, as codes of missing values are: list such in missing_codes of the study",
         "id 'nr': 2 stand in several rows, and each counts as one person (smallest_cell)",
     )
     said = parse_study(TEXT.replace("range = [0, 110]", "range = [0, 110]\nmissing_codes = [-9, 999]"))
@@ -598,7 +599,7 @@ def test_ids_and_codes_of_gaps_are_noticed_in_a_draft():
     noticed = {one.name: one.noticed.partition(":")[0] for one in draft.columns}
     assert noticed == {
         "case": "another whole number in every row, as ids have",
-        "bmi": "-9 far from all others, as codes of gaps are",
-        "crp": "999 far from all others, as codes of gaps are",
+        "bmi": "-9 far from all others, as codes of missing values are",
+        "crp": "999 far from all others, as codes of missing values are",
         "age": "",
     }

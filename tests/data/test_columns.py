@@ -1,4 +1,4 @@
-"""Columns of a table to columns of X: levels, gaps, unknown names; and what is guessed, left out or refused."""
+"""Columns of a table to columns of X: levels, missing values, unknown names; what is guessed, left out or refused."""
 
 from __future__ import annotations
 
@@ -84,7 +84,8 @@ def test_whole_numbers_can_be_levels():
         ({"age": [1, np.inf, 2]}, "column 'age' of t.csv must hold finite numbers, got inf in row 2"),
         (
             {"age": [1, NAN, 2]},
-            "column 'age' of t.csv must have no gaps, got 1: say what a missing value becomes, or leave those rows out",
+            "column 'age' of t.csv must have no missing values, got 1: say what a missing value becomes, or leave those"
+            " rows out",
         ),
         (
             {"smoker": ["true", "perhaps", "true"]},
@@ -93,8 +94,8 @@ def test_whole_numbers_can_be_levels():
         ),
         (
             {"smoker": ["true", "", "true"]},
-            "column 'smoker' of t.csv must have no gaps, got 1: say what a missing value becomes, or leave those rows"
-            " out",
+            "column 'smoker' of t.csv must have no missing values, got 1: say what a missing value becomes, or leave"
+            " those rows out",
         ),
     ],
 )
@@ -149,8 +150,8 @@ def test_what_a_table_suggests():
     )
     assert guess.notes == (
         "column 'id' of t.csv only numbers the rows: left out",
-        "1 gaps in column 'x' become its median 3, and are marked",
-        "1 gaps in column 'who' become a level 'missing'",
+        "column 'x' has 1 missing, which become its median 3 and are marked",
+        "column 'who' has 1 missing, which become a level 'missing'",
     )
 
 
@@ -200,8 +201,8 @@ def test_merged_levels_are_known_by_name_and_others_are_refused():
         (["1970-01-31", "", "1999-12-01"], "has dates, not numbers such as days since a fixed day"),
         ([f"person {i}" for i in range(20)], "is different in every row, as an id is"),
         ([f"note {i // 2}" for i in range(40)], "has 20 different texts in 40 rows, nearly all of them rare"),
-        ([NAN, NAN], "has gaps only"),
-        (["", ""], "has gaps only"),
+        ([NAN, NAN], "has missing values only"),
+        (["", ""], "has missing values only"),
     ],
 )
 def test_what_cannot_be_learned_from_is_left_out_and_named_or_refused(values: list[object], why: str):

@@ -25,7 +25,7 @@ COLUMNS = Columns((NumberColumn("age", missing=50.0), CategoryColumn("ward", ("a
 TABLE = as_raw_table(
     {
         "same": [7.0] * 40,
-        "age": [float("nan"), 1e6, *np.linspace(10, 95, 38)],  # a gap, and one beyond its range
+        "age": [float("nan"), 1e6, *np.linspace(10, 95, 38)],  # a missing value, and one beyond its range
         "ward": ["a", "b"] * 20,
     },
     "t.csv",

@@ -11,17 +11,16 @@ from experiments.docs_outputs import STEP_BY_STEP
 from experiments.docs_reference import pages
 
 from experiments import docs_api, docs_pictures
+from wording import PRIVATE, private_words
 
 DOCS = ROOT / "docs"
 DRAWINGS = sorted(path for path in (DOCS / "drawings").glob("*.svg") if not path.stem.endswith("-narrow"))
 MOST_WORDS = 20  # per sentence, on average
 TO_LEARN = sorted({*STEP_BY_STEP, "index.md", "install.md", "faq.md", "fit.md", "pretrained.md", "r-users.md"})
-# What the project said among itself, and the field's word for it (docs/glossary.md).
-PRIVATE = {
-    r"pods?": "disclosure group", r"told as": "recoded as", r"gaps?": "missing value", r"liars?": "malicious device",
-    r"helpers?": "key-only participant", r"row rule": "differencing rule", r"fair rival": "strongest baseline",
-    r"virtual seconds?": "simulated seconds", r"deviations?(?<!standard deviation)(?<!standard deviations)": "SD",
-    r"cut short": "censored", r"totals": "sums", r"editions?": "version",
+# Words that the code has as keys and names, and pages do not.
+OF_KEYS = {
+    r"pods?": "disclosure group", r"helpers?": "key-only participant", r"totals": "sums", r"editions?": "version",
+    r"deviations?(?<!standard deviation)(?<!standard deviations)": "SD",
 }  # fmt: skip
 # Made of the code, or about it: they name keys and functions as these are called.
 OF_THE_CODE = {"protocol.md", "paper.md", "methods.md", "reproduce.md", "pretrained.md"}
@@ -50,9 +49,7 @@ def test_sentences_are_short(page: str):
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in OF_THE_CODE])
 def test_a_page_has_the_words_of_the_field(page: str):
-    found = prose(page_text(page))
-    private = {word: PRIVATE[word] for word in PRIVATE if re.search(rf"\b(?:{word})\b", found, re.IGNORECASE)}
-    assert private == {}
+    assert private_words(prose(page_text(page)), {**PRIVATE, **OF_KEYS}) == {}
 
 
 def test_signatures_fit_a_narrow_screen():

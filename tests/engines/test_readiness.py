@@ -82,7 +82,7 @@ def test_what_is_wrong_is_said_with_what_helps(made: Federation, broker: Running
         f"the study 'stays' must be approved on this device, got no approval of {digest}: codedfl site approve records"
         " one",
         f"the rows approved for the study {digest} must be frozen on this device, got none: codedfl site approve"
-        " completes an approval that was cut short",
+        " completes an approval that was interrupted",
     ]
     assert texts[3].startswith(f"the broker must be reachable at mqtts://{HOST}:1, got ")
 

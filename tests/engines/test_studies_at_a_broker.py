@@ -79,7 +79,7 @@ def test_an_absent_device_costs_its_disclosure_group_and_nobody_else(
 
 def test_without_enough_groups_it_ends_with_one_line_and_goes_on_when_they_are_there(tmp_path: Path) -> None:
     fleet = Fleet(federation("linear", tmp_path / "x"), FaultyBroker(), absent=("clinic-0", "clinic-5"))
-    with pytest.raises(NotEnoughDevices, match=r"clinic-0, clinic-5.*goes on where it was$"):
+    with pytest.raises(NotEnoughDevices, match=r"clinic-0, clinic-5.*continues where it was$"):
         fleet.serve(join=20.0)
     for name in ("clinic-0", "clinic-5"):
         fleet.start(name)

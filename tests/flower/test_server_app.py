@@ -64,7 +64,7 @@ def test_without_nodes_it_ends_and_says_who_is_absent(machines: Machines):
     message = (
         "at least 5 owners in whole disclosure groups must take part (least_participants of the study file), got 0;"
         f" absent (start codedfl site join there, or the SuperNode): {names}."
-        " Start the same command again when that is mended: it goes on where it was"
+        " Start the same command again when that is mended: it continues where it was"
     )
     assert len(machines.made.names) == DEVICES
     with pytest.raises(NotEnoughDevices, match=exactly(message)):

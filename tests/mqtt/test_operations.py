@@ -177,4 +177,4 @@ def test_the_small_broker_says_whom_it_does_not_let_in(
         issued(running, monkeypatch, 1, timedelta(days=-2))
         with pytest.raises(BrokerFailed):
             opened(unchecked(running.address("device-0"), monkeypatch))
-    assert f"{HOST} is not let in (certificate has expired)" in caplog.messages
+    assert f"{HOST} is not admitted (certificate has expired)" in caplog.messages

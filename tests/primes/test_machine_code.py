@@ -1,4 +1,4 @@
-"""The kernels' machine code: kept once compiled, compiled anew when damaged, free of Python and numba."""
+"""The kernels' machine code: kept once compiled, compiled again when damaged, free of Python and numba."""
 
 from __future__ import annotations
 

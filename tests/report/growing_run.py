@@ -31,7 +31,7 @@ class GrowingRun:
     """Its event log is in ``folder``. clinic-1 and 2 are fast, clinic-3 is late, clinic-4 silent, clinic-5 lies."""
 
     def __init__(self, folder: Path, title: str = "days in hospital", score_name: str = "accuracy") -> None:
-        self._log = EventLog(folder / EVENTS_FILE, "wall", 1000.0, anew=False)
+        self._log = EventLog(folder / EVENTS_FILE, "wall", 1000.0, empty=False)
         self._now = 1000.0
         self._epoch = 0
         self.tell(

@@ -117,7 +117,7 @@ def test_the_axis_is_that_of_the_score_and_not_of_the_first_epoch(
 @pytest.mark.hospitals
 @pytest.mark.nightly
 def test_a_rehearsal_without_a_fleet_promises_no_time(browser: Browser, tmp_path: Path):
-    log = EventLog(tmp_path / EVENTS_FILE, "order", 0.0, anew=True)
+    log = EventLog(tmp_path / EVENTS_FILE, "order", 0.0, empty=True)
     for epoch in range(1, 4):
         log.note(2.5 * epoch, EpochScored(epoch, 2, 0.1 * epoch, 0, 0))
     log.note(9.0, Finished("complete"))

@@ -265,7 +265,7 @@ def test_a_port_that_is_taken_is_refused_in_one_line(served: WatchServer, tmp_pa
 
 def test_events_are_read_as_they_were_told(tmp_path: Path):
     path = tmp_path / EVENTS_FILE
-    log = EventLog(path, "virtual", 0.0, anew=True)
+    log = EventLog(path, "virtual", 0.0, empty=True)
     told = [
         Begun("stays", "role-keys", "cg", 9, None, "accuracy", 40, 2, False, "the total only", (0, 0, 3)),
         Members(("a", "b"), "group", (Part(("a",), 1), Part(("b",), 1))),

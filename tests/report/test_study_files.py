@@ -304,7 +304,7 @@ def test_few_gaps_are_said_only_where_there_are_some():
     findings = conducted(study, [take_snapshot(study, part, bytes(16)) for part in parts])
     assert findings.merged == ((), (0,), (), ()), "six are of one device alone; nobody's age is missing"
     assert merged_words(study, findings) == [
-        "bmi: missing in too few rows to be told apart, these count as 0, unmarked"
+        "bmi: missing in too few rows to be distinguished, these count as 0, unmarked"
     ]
 
 

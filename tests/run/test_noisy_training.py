@@ -74,7 +74,7 @@ def test_estimators_learn_through_noise():
         (
             {},
             {"device": None},
-            "device must be given with epsilon, or one row more would deal out the others anew, got None",
+            "device must be given with epsilon, or one row more would deal out the others again, got None",
         ),
         (
             {},

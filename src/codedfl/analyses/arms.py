@@ -1,4 +1,4 @@
-"""Table 1 by arm, with standardised differences; nothing is told that would tell fewer than a cell."""
+"""Table 1 by arm, with standardised differences; nothing is reported that would show fewer than a cell."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Arm:
 def arms_of(study: Study, statistic: Arms, integers: Sequence[int]) -> tuple[Arm, ...]:
     """Of a total of ``arms``; none where an arm has too few rows.
 
-    A category of which some cell has few rows is not told by arm at all: arms and margins would give the cell back.
+    A category of which some cell has few rows is not reported by arm at all: arms and margins would give the cell back.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def arms_of(study: Study, statistic: Arms, integers: Sequence[int]) -> tuple[Arm
         return ()
     levels = {name: statistic.category(name).levels for name in statistic.categories}
     counts = [_counts(levels, part) for part in parts]
-    told = {name for name in levels if enough(np.array([one[name] for one in counts]), smallest)}
+    reported = {name for name in levels if enough(np.array([one[name] for one in counts]), smallest)}
     order, found = [*(one.name for one in study.columns), study.target.name], []
     for level, part, of_arm in zip(statistic.arms, parts, counts, strict=True):
         columns: list[DescribedNumber | DescribedLevels] = []
@@ -60,7 +60,7 @@ def arms_of(study: Study, statistic: Arms, integers: Sequence[int]) -> tuple[Arm
             missing = FEW if 0 < gaps < smallest else gaps
             columns.append(described_number(study, name, sums, (None if missing == FEW else sums.rows, missing), None))
         for name, names in levels.items():
-            rows = of_arm[name] if name in told else [None] * len(names)
+            rows = of_arm[name] if name in reported else [None] * len(names)
             columns.append(DescribedLevels(name, names, tuple(zip(names, rows, strict=True))))
         found.append(Arm(level, part[0], tuple(sorted(columns, key=lambda one: order.index(one.name)))))
     return tuple(found)
@@ -74,7 +74,7 @@ def _counts(levels: dict[str, tuple[str, ...]], part: Sequence[int]) -> dict[str
 
 
 def differences(arms: Sequence[Arm]) -> dict[str, float]:
-    """Of each column the largest standardised difference of two arms, from what is told of them.
+    """Of each column the largest standardised difference of two arms, from what is reported of them.
 
     Of numbers the difference of means by the root of the mean variance; of levels that of their shares by the root of
     their mean covariance (Yang and Dalton, 2012).

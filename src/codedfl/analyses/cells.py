@@ -118,7 +118,7 @@ class CellCounts:
         clipped = zip((*names, study.target.name), total[2 * sum(sizes) : -1], strict=True)
         values = {name: count for name, count in clipped if count}
         self.clipped = Clipping(self.rows.rows + self.rows.held_out_rows, values)
-        self.left_out = told(study, total[-1])
+        self.left_out = reported(study, total[-1])
 
 
 def unmarked(study: Study, merged: Merged) -> tuple[str, ...]:
@@ -160,7 +160,7 @@ def no_score(study: Study, final: Study) -> str:
 
 
 def enough(counts: Integers, smallest: int) -> bool:
-    """Whether counts may be told: each is 0, or at least ``smallest``.
+    """Whether counts may be reported: each is 0, or at least ``smallest``.
 
     Examples
     --------
@@ -172,17 +172,17 @@ def enough(counts: Integers, smallest: int) -> bool:
     return bool(((counts == 0) | (counts >= smallest)).all())
 
 
-def told(study: Study, rows: int) -> int | str:
-    """A count for people: none and enough are told, anything between is "few".
+def reported(study: Study, rows: int) -> int | str:
+    """A count for people: none and enough are reported, anything between is "few".
 
     Examples
     --------
-    >>> from codedfl.analyses.cells import told
+    >>> from codedfl.analyses.cells import reported
     >>> from codedfl.contract.study import Study
     >>> from codedfl.data.columns import NumberColumn, NumberTarget
     >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
-    >>> told(study, 0), told(study, 4), told(study, 5)
+    >>> reported(study, 0), reported(study, 4), reported(study, 5)
     (0, 'few', 5)
     """
     return rows if not rows or rows >= study.smallest_cell else FEW
@@ -211,7 +211,7 @@ def joined(counts: Integers, smallest: int) -> NDArray[np.bool_]:
 
 
 def rare_together(counts: Sequence[int], smallest: int) -> set[int]:
-    """The places of the counts that are told as one: the rare ones, and the next rarest until they are enough.
+    """The places of the counts that are reported as one: the rare ones, and the next rarest until they are enough.
 
     Examples
     --------

@@ -259,8 +259,8 @@ def cox(totals: Totals, model: CoxModel) -> Generator[Ask, Any, Finding]:
     if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, *model.uses)):
         raise InvalidInput(clipped)
     check_columns(totals, model)
-    times, told = yield from times_of(totals, model)
-    if not told[1, :, :-1].any():
+    times, counts = yield from times_of(totals, model)
+    if not counts[1, :, :-1].any():
         raise InvalidInput(
             f"{model.event!r} must be 1 in some row within the times of the model {model.name!r}, got none"
         )

@@ -24,11 +24,11 @@ _NICE = (1, 1.5, 2, 3, 5, 7, 10)
 class DescribedNumber:
     """A number column over all devices.
 
-    rows: without a gap, and missing: with one; None and "few" where fewer than a cell.
+    rows: without a missing value, and missing: with one; None and "few" where fewer than a cell.
     mean, deviation, quantiles: rounded; None where too few rows have a value.
     range, step: a range that holds everybody's values with room, for the study to come.
-    fill: what the describing study filled gaps with. clipped: whether values lay beyond the range of that study.
-    missing_codes: what tables have in place of a gap.
+    fill: what the describing study filled missing values with. clipped: whether values lay beyond its range.
+    missing_codes: what tables have in place of a missing value.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class DescribedLevels:
     """A category, or the classes of a target, over all devices.
 
     levels: as the study lists them. counts: rows of each level, or of several that are rare together; None where all
-        are too few. missing, other: the levels of gaps and of unknown names. missing_codes: as of a number.
+        are too few. missing, other: the levels of missing values and of unknown names. missing_codes: as of a number.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def numbers_of(statistic: Histogram, integers: Sequence[int]) -> dict[str, Sums]
 def described_number(
     study: Study, name: str, sums: Sums, shown: tuple[int | None, int | str], fill: float | None
 ) -> DescribedNumber:
-    """A number column in the words of a table; ``shown`` is its rows and gaps as they may be told.
+    """A number column in the words of a table; ``shown`` is its rows and missing values as they may be reported.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def described_number(
 
 
 def rounded(value: float) -> float:
-    """To as many digits as means are told with.
+    """To as many digits as means are reported with.
 
     Examples
     --------

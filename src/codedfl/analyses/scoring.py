@@ -40,7 +40,7 @@ class ClassScore:
     """The score of a classification.
 
     accuracy: the share of right predictions; where the matrix is withheld, a share that it is not below: errors are
-        counted in whole ``smallest_cell``, rounded up, so that no number of errors is told, a small one least of all.
+        counted in whole ``smallest_cell``, rounded up, so that no number of errors is shown, a small one least of all.
     confusion: rows are the true classes, columns the predicted ones; people see ``shown_confusion``.
     auc: area under the ROC curve that is shown, for two classes, else None: it tells no more than the curve.
     calibration: for two classes, how often the score of the second one is right, in tenths of the score, which are

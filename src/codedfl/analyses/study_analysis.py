@@ -113,10 +113,10 @@ class StudyFindings:
     models: what the further models that the study names ended in.
     total: the integers of ``gram``. Whoever keeps them can ``refit`` without asking an owner again; empty if none were
         asked for.
-    merged: rare levels that were merged, and marks of gaps that were dropped.
+    merged: rare levels that were merged, and marks of missing values that were dropped.
     clipped: how many values lay beyond the ranges.
-    unmarked: columns with gaps of which the mark was dropped.
-    left_out: rows that complete cases, or a target, left out for gaps; "few" where that is a small count.
+    unmarked: columns with missing values of which the mark was dropped.
+    left_out: rows that complete cases, or a target, left out for missing values; "few" where that is a small count.
     before: the total of others to which this study has added; rows, model, clipped values and ``total`` are over both,
         the score is over rows of those who came later.
 

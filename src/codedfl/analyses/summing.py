@@ -34,7 +34,7 @@ class StudyTotals:
     Parameters
     ----------
     sums: the study. session: asks its devices. store: the session's own; it keeps what solvers have learned.
-    on_epoch: called with the number of each exchange of a sum that has ended. tell: told what happens.
+    on_epoch: called with the number of each exchange of a sum that has ended. tell: called with each event.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ def too_few(sums: StudySums, names: Collection[str]) -> str:
         key = "least_participants" if study.least_participants == least else "colluders + honest"
         # Whole groups that are there would do by the protocol: it is the study's own bound that stops them.
         would_do = owners >= max(3, study.colluders + study.honest)
-        hint = f": with least_participants = {owners} there, approved anew by all, these would do" if would_do else ""
+        hint = f": with least_participants = {owners} there, approved again by all, these would do" if would_do else ""
         what = "owners in whole disclosure groups must take part"
         return f"at least {least} {what} ({key} of the study file), got {owners}{hint}"
     missing = [role for role in range(terms.colluders + 1) if not here.intersection(terms.holders_of(role))]

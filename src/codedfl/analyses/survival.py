@@ -152,8 +152,7 @@ def survival(totals: Totals, model: SurvivalModel) -> Generator[Ask, Any, Findin
     if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, model.event)):
         raise InvalidInput(clipped)
     study = totals.final
-    times, told = yield from times_of(totals, model)
-    others, events = told
+    times, (others, events) = yield from times_of(totals, model)
     ends = others + events
     at_risk = np.cumsum(ends[:, ::-1], axis=1)[:, ::-1]
     (column,) = (one for one in study.columns if one.name == model.columns[0])

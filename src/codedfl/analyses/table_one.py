@@ -1,8 +1,8 @@
 """Table 1 over all devices: what a paper begins with, and what the ranges of a real study are drafted from.
 
-Nothing is told of fewer than ``smallest_cell`` rows: few gaps are "few", rare levels are counted together, quantiles
-have enough rows on either side, means and deviations are rounded, since an exact one would tell the number of rows. A
-range is told by its order of magnitude, so that nobody's largest value is in it.
+Nothing is reported of fewer than ``smallest_cell`` rows: few missing values are "few", rare levels are counted
+together, quantiles have enough rows on either side, means and deviations are rounded, since an exact one would tell the
+number of rows. A range is reported by its order of magnitude, so that nobody's largest value is in it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
 from codedfl.analyses.arms import Arm, arms_of, differences
-from codedfl.analyses.cells import FEW, CellCounts, Count, rare_together, told, unmarked
+from codedfl.analyses.cells import FEW, CellCounts, Count, rare_together, reported, unmarked
 from codedfl.analyses.described import (
     QUANTILES,
     DescribedLevels,
@@ -188,7 +188,7 @@ def _column(
     if sums is None or final is None:  # it varies in too few people
         return None
     name, gaps = one.name, counts.columns[one.name][0]
-    missing = FEW if name in few else told(study, gaps.rows)
+    missing = FEW if name in few else reported(study, gaps.rows)
     rows = None if missing == FEW else counts.rows.rows - gaps.rows
     found = described_number(study, name, sums, (rows, missing), one.missing)
     return replace(found, clipped=name in counts.clipped.values, missing_codes=one.missing_codes)

@@ -157,14 +157,14 @@ def iptw_cox(totals: Totals, model: IptwCoxModel) -> Generator[Ask, Any, Finding
     if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, *model.uses)):
         raise InvalidInput(clipped)
     check_columns(totals, model)
-    times, told = yield from times_of(totals, model)
+    times, counts = yield from times_of(totals, model)
     problem = Chance(totals, model)
     found = yield from maximise(totals, problem, np.zeros(problem.spread.width), close=1e-7)
     point, final = found.beta, totals.final_of(model)
     integers: list[int] = yield totals.ask(WeightedTimes.name, model, point)
     leaving, dying = WeightedTimes(totals.final, point, final).reals(integers).reshape(2, 2, -1)
     at_risk = np.cumsum(leaving[:, ::-1], axis=1)[:, ::-1][:, :-1]
-    arms = ArmTimes(at_risk, dying[:, :-1], told[1, 0, :-1])
+    arms = ArmTimes(at_risk, dying[:, :-1], counts[1, 0, :-1])
     beta = _log_ratio(model, arms)
     _, information, of_risk, of_event = arms.at(beta)
     most = np.abs(of_risk).sum(axis=1).max() + np.abs(of_event).max()

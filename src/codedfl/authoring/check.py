@@ -52,11 +52,11 @@ class ColumnCheck:
 class TableCheck:
     """All columns of the study, and what speaks against the table as a whole.
 
-    left_out: rows with gaps, in a study that takes complete cases only; ``rows`` are the others.
-    least_pod: how many owners the device's pod must have, so that its totals have enough rows; 0 if any pod will do.
+    left_out: rows with missing values, in a study that takes complete cases only; ``rows`` are the others.
+    least_pod: how many owners the device's group must have, so that its sums have enough rows; 0 if any group will do.
     design: what the design columns do on the training rows, if the table can be used at all.
     copies: columns that are the same but for their unit here.
-    remarks: values that look like codes of gaps, and ids of several rows.
+    remarks: values that look like codes of missing values, and ids of several rows.
     """
 
     table: str
@@ -100,7 +100,9 @@ def check_table(study: Study, table: RawTable) -> TableCheck:
         objections.append(str(error))
     listed = (one for one in study.columns if not factors_of(one))
     columns = (*(_checked(one, table, study.complete_cases) for one in listed), _target(study, table))
-    honest = -(-study.least_pod_rows // max(1, len(table)))  # owners of a pod that have this number of rows each
+    honest = -(
+        -study.least_pod_rows // max(1, len(table))
+    )  # owners of a disclosure group that have this number of rows each
     least_pod = study.colluders + honest if honest > study.honest else 0
     counts = (table.name, len(table), given - len(table), columns, least_pod)
     if objections or any(one.objection is not None for one in columns):
@@ -119,7 +121,10 @@ def _remarks(study: Study, table: RawTable) -> Iterator[str]:
     for name, known in numbers:
         values = as_numbers(without_codes(table.columns.get(name, np.zeros(0)), known))
         if codes := codes_of_gaps(values[np.isfinite(values)]):
-            yield f"{name}: {codes} far from all others, as codes of gaps are: list such in missing_codes of the study"
+            yield (
+                f"{name}: {codes} far from all others, as codes of missing values are: list such in missing_codes of"
+                " the study"
+            )
     if study.id is not None and study.id in table.columns:
         ids = as_texts(table.columns[study.id])
         different, rows = np.unique(ids, return_counts=True)

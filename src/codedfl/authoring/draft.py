@@ -52,10 +52,12 @@ class DraftColumn:
 
     levels: of a category, or of a target its classes, which may be whole numbers; None for a number.
     grid: low, high and step of a number; None for a category.
-    missing: what a gap becomes, a level or a number; None if none was seen. other: the level of unknown names.
-    fill: what fills a number's gaps, such as "the mean of the sample"; "" where that need not be thought about.
+    missing: what a missing value becomes, a level or a number; None if none was seen.
+    other: the level of unknown names.
+    fill: what missing numbers become, such as "the mean of the sample"; "" where that need not be thought about.
     noticed: what to think about, "" if nothing. why: a comment on the range.
-    missing_codes: what the tables have in place of a gap. rare: how many texts of a sample count as ``other``.
+    missing_codes: what the tables have in place of a missing value.
+    rare: how many texts of a sample count as ``other``.
 
     >>> DraftColumn("age", grid=(0.0, 120.0, 1.0)).levels is None
     True
@@ -77,16 +79,16 @@ class DraftColumn:
         """All there is to think about; nothing is filled in silence.
 
         >>> DraftColumn("age", grid=(0.0, 120.0, 1.0), missing=57.0, fill="the mean").remarks[0][:50]
-        'it has gaps, which missing fills with 57.0, the me'
+        'it has missing values, which missing fills with 57'
         """
         filled = (
-            f"it has gaps, which missing fills with {self.missing}, {self.fill}, and marks. To leave such rows out:"
-            " complete_cases = true, and no missing."
+            f"it has missing values, which missing fills with {self.missing}, {self.fill}, and marks. To leave such"
+            " rows out: complete_cases = true, and no missing."
         )
         return tuple(filter(None, (self.noticed, filled if self.fill and self.missing is not None else "")))
 
     def lenient(self) -> DraftColumn:
-        """With a range still wider, something that a gap becomes, and a level of unknown names."""
+        """With a range still wider, something that a missing value becomes, and a level of unknown names."""
         if self.grid is not None:
             low, high, step = self.grid
             far = float(f"{_DESCRIBED_STEPS * step:.12g}")
@@ -123,7 +125,7 @@ class Draft:
     held_out: float = _HELD_OUT
 
     def describing(self) -> Draft:
-        """The same for a study that describes: no gap and no unknown name keeps a table out."""
+        """The same for a study that describes: no missing value and no unknown name keeps a table out."""
         columns, name = tuple(one.lenient() for one in self.columns), plain_name(self.name, "-table-1")
         target = replace(self.target.lenient(), missing=None) if self.target.grid is not None else self.target
         return replace(self, name=name, columns=columns, target=target, describes=True, complete_cases=True)
@@ -159,7 +161,8 @@ def draft_of_table(
             noticed = "the same number in all rows of the sample. Drop it unless it differs elsewhere."
         if codes := codes_of_gaps(_finite(values)):
             noticed = (
-                f"{codes} far from all others, as codes of gaps are: list such in missing_codes, beyond the range."
+                f"{codes} far from all others, as codes of missing values are: list such in missing_codes, beyond"
+                " the range."
             )
         if _like_ids(values):
             noticed = "another whole number in every row, as ids have: drop it, or say id = above."
@@ -216,7 +219,7 @@ def draft_from_table_one(
     task: Task | None = None,
     keep: tuple[str, ...] | None = None,
 ) -> Draft:
-    """What Table 1 over all devices suggests: ranges that hold everybody's values, gaps where anybody has some.
+    """What Table 1 over all devices suggests: ranges that hold everybody's values, ``missing`` where anybody lacks one.
 
     result: the content of result.json of a study that described. target, drop, task, keep: as in ``draft_of_table``; ""
         is the target of that study.
@@ -313,7 +316,7 @@ def _target(table: RawTable, target: str, task: Task | None) -> DraftColumn:
     values = table.column(target, "the target")
     present = values[values != ""] if values.dtype.kind == "U" else _finite(values)
     if not len(present):
-        raise InvalidInput(f"the target {target!r} of {table.name} must hold values, got gaps only")
+        raise InvalidInput(f"the target {target!r} of {table.name} must hold values, got missing values only")
     different = np.unique(present)
     whole = present.dtype.kind == "U" or bool((present == np.round(present)).all())
     if task is None:
@@ -372,7 +375,11 @@ def study_text(draft: Draft) -> str:
 def _rest(draft: Draft) -> list[str]:
     protection = [
         "[protection]",
-        _say("colluders", 1, "how many devices may help the server and still learn nothing but totals over pods"),
+        _say(
+            "colluders",
+            1,
+            "how many devices may help the server and still learn nothing but sums over disclosure groups",
+        ),
         _say("least_participants", draft.participants, "no device takes part with fewer; more hide each one better"),
         _say(
             "max_rows", draft.rows * draft.participants, "public bound on the rows of all; room to spare costs digits"
@@ -446,7 +453,7 @@ def _id(name: str | None) -> list[str]:
 def _column(column: DraftColumn, describes: bool) -> list[str]:
     lines = [*_noticed(column), "[[column]]", _say("name", column.name)]
     codes = (
-        [f"missing_codes = {_listed(column.missing_codes)}  # what tables have in place of a gap"]
+        [f"missing_codes = {_listed(column.missing_codes)}  # what tables have in place of a missing value"]
         if column.missing_codes
         else []
     )
@@ -458,15 +465,19 @@ def _column(column: DraftColumn, describes: bool) -> list[str]:
             *codes,
         ]
         if column.missing is not None:
-            lines.append(_say("missing", column.missing, "the level that a gap counts as"))
+            lines.append(_say("missing", column.missing, "the level that a missing value counts as"))
         if column.other is not None:
             return [*lines, _say("other", column.other, "the level that unknown and rare names count as")]
         return [*lines, '# other = "..."  # the level that unknown names count as; without it such rows are refused']
     lines += [_say("kind", "number"), *_grid(column), *codes]
     if column.missing is None:
-        return [*lines, "# missing = 0.0  # what a gap becomes, with a mark beside it; without it gaps are refused"]
-    why = "what a gap becomes; a mark beside it lets the model learn what it means"
-    return [*lines, _say("missing", column.missing, "a gap is counted as one, and is in no mean" if describes else why)]
+        return [
+            *lines,
+            "# missing = 0.0  # what a missing value becomes, with a mark beside it; without it such rows are refused",
+        ]
+    why = "what a missing value becomes; a mark beside it lets the model learn what it means"
+    why = "a missing value is counted as one, and is in no mean" if describes else why
+    return [*lines, _say("missing", column.missing, why)]
 
 
 def _target_lines(target: DraftColumn) -> list[str]:

@@ -21,7 +21,8 @@ _DATE = re.compile(r"(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./](\d{4}|\d{2}))
 class Guess:
     """Columns guessed from a table, and what was noticed on the way, one line per remark.
 
-    left_out: which columns were left out, and why. gaps: what becomes of gaps; these lines hold numbers of the table.
+    left_out: which columns were left out, and why.
+    gaps: what becomes of missing values; these lines hold numbers of the table.
     """
 
     columns: Columns
@@ -35,7 +36,7 @@ class Guess:
 
 
 MOST_LEVELS = 200
-_CODES = (-9999.0, -999.0, -99.0, -9.0, -8.0, -7.0, -1.0, 99.0, 999.0, 9999.0)  # that tables write for gaps
+_CODES = (-9999.0, -999.0, -99.0, -9.0, -8.0, -7.0, -1.0, 99.0, 999.0, 9999.0)  # that tables write for missing values
 _FEW_LEVELS = 10  # up to this number all texts are levels, however rare
 _LEVEL_ROWS = 5  # of many texts, those with fewer rows count as "other"
 _MOSTLY = 0.5  # the share of numbers from which on a column of text is taken for numbers
@@ -46,9 +47,9 @@ def guess_columns(table: RawTable, *, keep: Iterable[str] | None = None, drop: I
     """What each column of a table is.
 
     Numbers are numbers, also where a few cells are not; text is a category whose levels are those seen, or of many the
-    frequent ones, with a level "other" for the rest. Gaps in numbers become the median, with an indicator; gaps in text
-    become a level "missing". What cannot be learned from is left out and named: a column that only numbers the rows,
-    dates, gaps only, text that is everywhere the same or different in almost every row.
+    frequent ones, with a level "other" for the rest. Missing numbers become the median, with an indicator; missing
+    texts become a level "missing". What cannot be learned from is left out and named: a column that only numbers the
+    rows, dates, missing values only, text that is everywhere the same or different in almost every row.
 
     keep: exactly these, in this order, or the reason why not; None takes all but ``drop``.
     """
@@ -94,10 +95,10 @@ def numbers_the_rows(name: str, values: Rows) -> bool:
 def _unlearnable(values: Rows) -> str:
     """Why a model cannot use a column; "" if it can. It says no value that few rows have."""
     if values.dtype.kind != "U":
-        return "has gaps only" if np.isnan(values).all() else ""
+        return "has missing values only" if np.isnan(values).all() else ""
     present = values[values != ""]
     if not len(present):
-        return "has gaps only"
+        return "has missing values only"
     if all(map(_DATE.fullmatch, present[:100].tolist())):
         return "has dates, not numbers such as days since a fixed day"
     different, counts = np.unique(present, return_counts=True)
@@ -124,7 +125,7 @@ def _guess(name: str, values: Rows) -> tuple[Column, str | None]:
         if not gaps:
             return NumberColumn(name), None
         fill = float(np.nanmedian(as_numbers(values)))
-        remark = f"{gaps} gaps in column {name!r} become its median {fill:g}, and are marked"
+        remark = f"column {name!r} has {gaps} missing, which become its median {fill:g} and are marked"
         return NumberColumn(name, missing=fill), remark
     present = values[values != ""]
     different, counts = np.unique(present, return_counts=True)
@@ -139,7 +140,7 @@ def _guess(name: str, values: Rows) -> tuple[Column, str | None]:
         levels = [FALSE, TRUE]  # another table has the other
     if gaps:
         levels = [one for one in levels if one != _MISSING] + [_MISSING]
-    note = f"{gaps} gaps in column {name!r} become a level {_MISSING!r}" if gaps else None
+    note = f"column {name!r} has {gaps} missing, which become a level {_MISSING!r}" if gaps else None
     return CategoryColumn(name, tuple(levels), _MISSING if gaps else None, other), note
 
 

@@ -139,7 +139,7 @@ def _nobody(_finding: DisclosureFinding) -> str:
 
 
 def _why(finding: DisclosureFinding) -> str:
-    """At a terminal a finding is asked about, and the reason goes on record."""
+    """At a terminal a finding is asked about, and the reason is recorded."""
     from codedfl.contract.words import printable
 
     said: str = typer.prompt(

@@ -54,7 +54,7 @@ def renew(folder: Folder) -> None:
 def revoke(folder: Folder, name: Annotated[str, typer.Argument(help="The device.")]) -> None:
     """Refuse a device's certificate from now on, for example because its key was lost.
 
-    Restart the broker then. Its key is never let in again; a new request is for a new one.
+    Restart the broker then. Its key is never admitted again; a new request is for a new one.
 
     Example: `codedfl broker revoke broker site-1`
     """

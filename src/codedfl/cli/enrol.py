@@ -29,7 +29,7 @@ def enrol_site(
 ) -> None:
     """Make this device's keys, which stay here, and write the request that its coordinator needs.
 
-    The long-term key is made once. Every request is for a new key at the broker; a certificate that is in use goes on
+    The long-term key is made once. Every request is for a new key at the broker; a certificate that is in use keeps
     until it expires. So the same command asks for the next certificate. The coordinator sends back a kit.
 
     Example: `codedfl site enrol hospital-3`

@@ -11,7 +11,7 @@ from rich.text import Text
 
 
 class _TimeLeft(ProgressColumn):
-    """The time that is left ("0:00:12 left"); nothing while it cannot be told."""
+    """The time that is left ("0:00:12 left"); nothing while it is unknown."""
 
     max_refresh = 0.5
 

@@ -1,4 +1,4 @@
-"""Commands and options that had another name in 0.3: whoever types the former is told the present one, in one line."""
+"""Commands and options that had another name in 0.3: whoever types the former gets the present one, in one line."""
 
 from __future__ import annotations
 

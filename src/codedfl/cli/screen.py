@@ -156,7 +156,7 @@ def make_folder(option: str, path: Path) -> Path:
 def table(*columns: str, left: int = 1, last_wraps: bool = False) -> Table:
     """A plain table; the first ``left`` columns hold text, the others numbers.
 
-    last_wraps: the last column holds long text, which goes on in the next line where the screen is too narrow.
+    last_wraps: the last column holds long text, which wraps into the next line where the screen is too narrow.
     """
     from rich.table import Table
 

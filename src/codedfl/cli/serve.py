@@ -76,7 +76,7 @@ def serve_study(
     found = own.study
     if (
         out / RESULT_FILE
-    ).is_file():  # a machine that starts its services anew must not begin a second run, and replace the result
+    ).is_file():  # a machine that restarts its services must not begin a second run, and replace the result
         screen.remark(f"the study in {out} is over: another --out begins a new run")
         screen.say(str(out / RESULT_FILE))
         return
@@ -112,7 +112,7 @@ def _shown(watch: RunWatch, console: Console) -> Iterator[RunWatch]:
 
 
 class LiveTable:
-    """A run as it is right now, for rich: made anew at every look."""
+    """A run as it is right now, for rich: made again at every look."""
 
     def __init__(self, watch: RunWatch) -> None:
         self._watch = watch

@@ -1,7 +1,7 @@
 """Approving a study on a device: its words are shown, it is judged, and then the rows are frozen.
 
-Everything is judged here, once, before anything leaves; a run only reads what was frozen. What few rows could be told
-of is a finding (``judgement``): the operator's policy refuses, asks or allows, and what was accepted is on record.
+Everything is judged here, once, before anything leaves; a run only reads what was frozen. What could be learnt of few
+rows is a finding (``judgement``): the operator's policy refuses, asks or allows, and what was accepted is on record.
 Refusals are for the operator: they name rows and counts, which nobody else may see.
 """
 
@@ -114,7 +114,8 @@ def approve(
     """
     helper = _checked_member(study, roster, name, key)
     if helper != (table is None):
-        raise InvalidInput(f"table must be {'left out for a helper' if helper else 'given'}, got {table!r}")
+        wanted = "left out for a key-only participant" if helper else "given"
+        raise InvalidInput(f"table must be {wanted}, got {table!r}")
     if not deciding.who.strip():
         raise InvalidInput("who must say who approves, got nothing")
     own, rows, rows_key = None, None, folder.rows_key() if table is not None else b""
@@ -209,7 +210,7 @@ def _findings(
         yield DisclosureFinding(
             "features",
             f"servers may learn {shown} directions of the products of features of these rows, and the study asks for"
-            f" {study.least_pod_rows} rows (least_rows): fewer than {2 * shown} rows can be told apart by them",
+            f" {study.least_pod_rows} rows (least_rows): fewer than {2 * shown} rows can be distinguished by them",
         )
     for model in study.models:
         few = _few_combinations(study, model, rows)
@@ -241,7 +242,7 @@ def _model_objection(study: Study, rows: Snapshot) -> str:
 
 
 def _checked_member(study: Study, roster: Roster, name: str, key: bytes) -> bool:
-    """Whether this device is a helper; refuses a roster, a device or a key that is not the study's."""
+    """Whether this device is a key-only participant; refuses a roster, a device or a key that is not the study's."""
     if not study.roster or not study.server_key:
         raise InvalidInput("roster and server_key must be said in a study that is approved, got nothing")
     roster.check_bound(study)

@@ -135,7 +135,7 @@ class StudyCells:
     # -- which columns and models have cells
 
     @cached_property
-    def told(self) -> frozenset[str]:
+    def counted(self) -> frozenset[str]:
         """Columns of which something is summed level by level, or value by value."""
         clusters = {getattr(one, "cluster", "") for one in self.study.models}
         used = {name for one in self.study.models for name in (*one.columns, *one.uses)} - clusters
@@ -146,12 +146,12 @@ class StudyCells:
     @cached_property
     def _categories(self) -> tuple[tuple[str, CategoryColumn], ...]:
         columns = (one for one in self.study.columns if isinstance(one, CategoryColumn))
-        return tuple((one.name, one) for one in columns if one.name in self.told)
+        return tuple((one.name, one) for one in columns if one.name in self.counted)
 
     @cached_property
     def _numbers(self) -> tuple[tuple[str, Column], ...]:
         columns = ((one.name, one) for one in self.study.columns if one.range is not None)
-        return tuple((name, one) for name, one in columns if name in self.told)
+        return tuple((name, one) for name, one in columns if name in self.counted)
 
     @cached_property
     def _marks(self) -> dict[str, tuple[tuple[float, bool], ...]]:
@@ -161,7 +161,7 @@ class StudyCells:
         """
         found: dict[str, set[tuple[float, bool]]] = {}
         for one in self.study.columns:
-            for factor in factors_of(one) if one.name in self.told else ():
+            for factor in factors_of(one) if one.name in self.counted else ():
                 if marks := factor.divides:
                     found.setdefault(factor.column, set()).update((mark, mark in factor.begins) for mark in marks)
         return {name: tuple(sorted(marks)) for name, marks in found.items()}
@@ -172,7 +172,7 @@ class StudyCells:
 
     @property
     def _tables(self) -> list[StudyModel]:
-        # Invariant: more combinations than these are refused by the statistic itself, so none is told uncounted.
+        # Invariant: more combinations than these are refused by the statistic itself, so none is reported uncounted.
         tables = (one for one in self.study.models if "combinations" in one.counted)
         return [one for one in tables if count_cells(self.study, one) <= FEW_CELLS]
 

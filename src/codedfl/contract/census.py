@@ -171,7 +171,7 @@ class Round:
         return sum(counts[: len(counts) - self.colluders] if self.believed else counts)
 
     def betrays(self, people: Integers) -> bool:
-        """Whether a device with these people in each cell must not go on: it has few of a cell that passes.
+        """Whether a device with these people in each cell must stop: it has few of a cell that passes.
 
         Invariant: an owner with few people relies on others only where honest ones among them have enough.
         """
@@ -256,7 +256,7 @@ class Census:
             found.setdefault(
                 "",
                 f"a column must be left in which at least {self.study.smallest_cell} people have each value that is"
-                " told apart, got none: ask more devices to join, or join levels",
+                " distinguished, got none: ask more devices to join, or join levels",
             )
         return found
 

@@ -39,7 +39,7 @@ def cell_places(study: Study, model: StudyModel, codes: Integers) -> Integers:
 
 
 def cell_codes(study: Study, model: StudyModel, cells: Integers) -> Integers:
-    """Codes of the study for some combinations, as ``cell_places`` counts them; 0 in columns that are not told."""
+    """Codes of the study for some combinations, as ``cell_places`` counts them; 0 in columns that are not counted."""
     codes = np.zeros((len(cells), len(study.columns)), dtype=np.int64)
     for place in reversed(cell_columns(study, model)):
         one = study.columns[place]

@@ -60,7 +60,7 @@ class DeviceFolder:
                 self._write("rows", digest, ledger.rows[digest].encode())
 
     def _take_former(self) -> None:
-        """The ledger of 0.3 goes on counting: it is read into the new one, once."""
+        """The ledger of 0.3 keeps counting: it is read into the new one, once."""
         oldest, former = self.path.with_name("ledger"), self.path / "ledger"
         if oldest.is_file():  # where 0.2 had it
             raise InvalidInput(
@@ -135,7 +135,7 @@ class DeviceFolder:
         if found is None:
             raise InvalidInput(
                 f"the rows approved for the study {digest.hex()[:16]} must be frozen on this device, got none:"
-                " codedfl site approve completes an approval that was cut short"
+                " codedfl site approve completes an approval that was interrupted"
             )
         return found
 

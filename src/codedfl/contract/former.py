@@ -1,6 +1,6 @@
 """Sums of 0.3, which recoded on each device what few of its rows had: their differences to new sums are those rows.
 
-Its ledger is read and goes on counting; the hashes of rows that stand beside it say what each row was recoded as.
+Its ledger is read and keeps counting; the hashes of rows that stand beside it say what each row was recoded as.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from codedfl.typing import Integers
 class FormerRows:
     """Hashes of the rows of a study of 0.3: of values under their columns' names, as its sums saw them.
 
-    used, told: n x n_columns, before and after recoding. id: the name of the id column; ids: a hash of each row's.
+    used, recoded: n x n_columns, before and after recoding. id: the name of the id column; ids: a hash of each row's.
 
     >>> FormerRows.decode(b"")
     Traceback (most recent call last):
@@ -36,7 +36,7 @@ truncated)
 
     columns: tuple[str, ...]
     used: Tags
-    told: Tags
+    recoded: Tags
     id: str
     ids: Tags
 
@@ -49,8 +49,8 @@ truncated)
             n = len(held_out)
             if len(ids) != 8 * n or {len(one) for one in values} != {8 * n * len(columns)}:
                 raise MessageRefused("the sizes do not fit")
-        _, used, told = (np.frombuffer(one, dtype="<u8").reshape(n, len(columns)) for one in values)
-        return cls(tuple(columns), used, told, name, np.frombuffer(ids, dtype="<u8"))
+        _, used, recoded = (np.frombuffer(one, dtype="<u8").reshape(n, len(columns)) for one in values)
+        return cls(tuple(columns), used, recoded, name, np.frombuffer(ids, dtype="<u8"))
 
 
 def former_findings(
@@ -75,7 +75,7 @@ def former_findings(
             ("came since then", len(used) - len(mine)),
             ("left since then", len(past.used) - len(theirs)),
             *(
-                (f"have another {one!r} in its sums", int((used[mine, i] != past.told[theirs, places[i]]).sum()))
+                (f"have another {one!r} in its sums", int((used[mine, i] != past.recoded[theirs, places[i]]).sum()))
                 for i, one in enumerate(common)
             ),
         ):

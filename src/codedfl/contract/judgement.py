@@ -1,4 +1,4 @@
-"""One joint judgement at approval, over everything ever approved on the same rows: what could be told of few of them.
+"""One joint judgement at approval, over everything ever approved on the same rows: what could be learnt of few of them.
 
 Sums are exact, so they can be subtracted. A *finding* is a set of few of this device's rows that a combination of its
 sums shows: rows that are in one study and not in another, rows on which two columns disagree, rows between the knots of
@@ -38,7 +38,7 @@ _MOST_LEVELS = 256  # of a study's categories that are compared one by one
 
 @dataclass(frozen=True)
 class DisclosureFinding:
-    """One set of few rows, and by what it could be told.
+    """One set of few rows, and by what it could be distinguished.
 
     kind: one of ``KINDS``. words: what the operator reads, in one line.
 

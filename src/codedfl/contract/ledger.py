@@ -216,7 +216,7 @@ class Ledger:
                 self.rows[new.digest] = rows
 
     def withdraw(self, start: str) -> Approval:
-        """Take back the approval whose digest begins so, in hex: of rows that were in no total nothing can be told."""
+        """Take back the approval whose digest begins so, in hex: of rows that were in no sum nothing is known."""
         found = [one for one in self.approvals if one.digest.hex().startswith(start.lower())]
         if len(found) != 1:
             raise InvalidInput(
@@ -322,7 +322,7 @@ class Ledger:
         """Why a question (the digest of an e) must not be answered; empty when it may.
 
         Each different e shows one more direction of the total X'X, whatever the run. A machine counts those of its own
-        run and of the runs before it; of runs that go on side by side only the ledger knows.
+        run and of the runs before it; of runs that are under way side by side only the ledger knows.
         """
         asked = {one for digest, one in self.questions if digest == study.digest()}
         if question not in asked and len(asked) >= study.epochs - 1:
@@ -338,7 +338,7 @@ class Ledger:
 
     @classmethod
     def of_former(cls, data: bytes) -> Ledger:
-        """The ledger file of 0.3; anything else is refused. What it counts goes on counting.
+        """The ledger file of 0.3; anything else is refused. What it counted keeps counting.
 
         >>> Ledger.of_former(b"")
         Traceback (most recent call last):

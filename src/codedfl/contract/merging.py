@@ -32,7 +32,7 @@ def held_out_place(study: Study) -> int:
 
 
 def merged_study(study: Study, merged: Merged) -> Study:
-    """The study with rare levels counted as "other" and rare marks of gaps dropped.
+    """The study with rare levels counted as "other" and rare marks of missing values dropped.
 
     A column of which fewer than two levels are left goes, also from the models; a model goes that has none left, or of
     which another column that it uses is gone, or was merged where that may not be.

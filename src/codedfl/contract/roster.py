@@ -72,12 +72,12 @@ class Roster:
                 )
 
     def __repr__(self) -> str:
-        helpers = f", {len(self.helpers)} helpers" * bool(self.helpers)
-        return f"<Roster of {len(self.owners)} owners in {len(self.pods)} pods{helpers}>"
+        helpers = f", {len(self.helpers)} with keys only" * bool(self.helpers)
+        return f"<Roster of {len(self.owners)} owners in {len(self.pods)} groups{helpers}>"
 
     @classmethod
     def draft(cls, keys: Mapping[str, bytes], colluders: int, helpers: Iterable[str] = (), honest: int = 2) -> Roster:
-        """As many pods as there can be of z + 2 owners, in the order of names, their sizes as even as possible.
+        """As many groups as there can be of z + 2 owners, in the order of names, their sizes as even as possible.
 
         honest: with noise, how many owners of a pod must add theirs, in addition to z others.
         """
@@ -109,13 +109,13 @@ class Roster:
 
     @property
     def pods(self) -> tuple[frozenset[str], ...]:
-        """The owners of each pod, by its number; helpers are in none."""
+        """The owners of each disclosure group, by its number; key-only participants are in none."""
         numbers = sorted({one.pod for one in self.members if not one.helper})
         of = {number: frozenset(m.name for m in self.members if m.pod == number and not m.helper) for number in numbers}
         return tuple(of.values())
 
     def without_one(self) -> tuple[int, int]:
-        """How many owners are left in whole pods when a device of the largest pod is absent, and of the smallest.
+        """How many owners are left in whole groups when a device of the largest one is absent, and of the smallest.
 
         >>> Roster.draft({f"clinic-{i}": bytes([i] * 32) for i in range(7)}, colluders=1).without_one()
         (3, 4)
@@ -124,7 +124,7 @@ class Roster:
         return sum(sizes) - max(sizes), sum(sizes) - min(sizes)
 
     def pod_of(self, name: str) -> frozenset[str]:
-        """The owners of a device's pod; empty for a helper."""
+        """The owners of a device's disclosure group; empty for a key-only participant."""
         return next((pod for pod in self.pods if name in pod), frozenset())
 
     def member(self, name: str) -> Member:
@@ -147,7 +147,7 @@ class Roster:
                 )
 
     def check_bound(self, study: Study) -> None:
-        """Refuse another roster than the one that a study names, or one whose pods are too small for it."""
+        """Refuse another roster than the one that a study names, or one whose groups are too small for it."""
         if self.digest().hex() != study.roster:
             raise InvalidInput(
                 f"the roster must be the one that the study names, {study.roster[:16] or 'none'}, got"
@@ -168,7 +168,7 @@ class Roster:
         return Roster(tuple(new if one.name == name else one for one in self.members))
 
     def with_newcomers(self, keys: Mapping[str, bytes], colluders: int) -> Roster:
-        """More owners: they form pods of their own, since nobody changes the pod that its rows are in."""
+        """More owners: they form groups of their own, since nobody changes the one that its rows are in."""
         drafted = Roster.draft(keys, colluders).members
         first = 1 + max((one.pod for one in self.members), default=-1)
         return Roster((*self.members, *(replace(one, pod=first + one.pod) for one in drafted)))

@@ -31,10 +31,10 @@ Tags = NDArray[np.uint64]
 def as_saved(what: str) -> Iterator[None]:
     """What a device reads back from its own disk is as it was saved, or is refused in one line.
 
-    >>> with as_saved("a note"): raise MessageRefused("it is cut short")
+    >>> with as_saved("a note"): raise MessageRefused("it is truncated")
     Traceback (most recent call last):
     ...
-    codedfl.errors.InvalidInput: a note must be as it was saved, got something else (it is cut short)
+    codedfl.errors.InvalidInput: a note must be as it was saved, got something else (it is truncated)
     """
     try:
         yield
@@ -50,7 +50,7 @@ class Snapshot:
     codes: n x n_columns, as the columns' ``codes`` have them. target: n codes. held_out: which rows are kept for the
         score. persons: a number for each row, the same for rows of one id; () where every row is somebody else.
     clipped: how many values of each column of the table, and targets, lay beyond their ranges.
-    left_out: how many rows of the table had gaps, in a study that takes complete cases only.
+    left_out: how many rows of the table had missing values, in a study that takes complete cases only.
 
     >>> rows = Snapshot(bytes(32), np.array([[61]]), np.array([7]), np.array([False]))
     >>> Snapshot.decode(rows.encode()).codes.tolist()

@@ -67,10 +67,11 @@ class Study:
     formula: what the author wrote, such as "days ~ age * C(ward)"; for people: what counts is the list of columns.
     constant_by: a category of which, in tables of linear models, every level has a constant of its own, in place of one
         constant and differences from it, as ``C(ward) - 1`` means it; the fit is the same.
-    complete_cases: whether rows with a gap in the target, or in a column that says nothing of gaps, are left out.
+    complete_cases: whether rows are left out that lack the target, or the value of a column without ``missing``.
     site_effects: whether every device has a constant of its own: it subtracts its means from all columns before it
         sums, so that coefficients are those within sites and no site's mean is shown.
-    colluders: z, the number of devices that may help the server without learning more than the totals over pods.
+    colluders: z, the number of devices that may help the server without learning more than the sums over
+        disclosure groups.
     holders: how many devices hold seeds and answer; None is all up to 50, then a dozen per role.
     row_blocks: K, in how many blocks the rows of X'X are dealt out among the holders of a role where products are asked
         for; the server takes fewer where features or holders are fewer. The model is the same with any. Above 1 one
@@ -417,7 +418,7 @@ class Study:
 
     @property
     def least_owners(self) -> int:
-        """How many owners, in whole pods, a total has at least."""
+        """How many owners, in whole disclosure groups, a sum has at least."""
         return max(self.least_participants, self.colluders + self.honest)
 
     @property
@@ -443,7 +444,7 @@ class Study:
 
     @property
     def design_names(self) -> tuple[str, ...]:
-        """Names of the design columns without the constant: numbers, marks of gaps, levels but the first."""
+        """Names of the design columns without the constant: numbers, marks of missing values, levels but the first."""
         return self.table_columns.design_names
 
     @property
@@ -543,7 +544,7 @@ class Study:
         return replace(self, columns=(*beside, *kept), models=())
 
     def design(self, codes: Integers) -> Integers:
-        """n x width integers, of which totals are made. Gaps take the code of ``missing``."""
+        """n x width integers, of which totals are made. Missing values take the code of ``missing``."""
         return np.hstack([one.design(codes[:, place]) for place, one in enumerate(self.columns)])
 
     def matrix(self, codes: Integers) -> Floats:

@@ -118,8 +118,8 @@ def _study(content: Unchecked) -> Study:
     said_format = content.get("format")
     if said_format == _OLD:
         raise InvalidInput(
-            f"format must be {FORMAT!r}, got {_OLD!r}: draft it anew with codedfl study new, which gives every number a"
-            " range and a step, and have it approved again"
+            f"format must be {FORMAT!r}, got {_OLD!r}: draft it again with codedfl study new, which gives every number"
+            " a range and a step, and have it approved again"
         )
     if said_format != FORMAT:
         raise InvalidInput(f"format must be {FORMAT!r}, got {said_format!r}")

@@ -64,7 +64,7 @@ def explain(
     """The study, question by question: two pages for a usual one.
 
     roster, name: who takes part, and which of them this device is. own: this device's rows. ledger: what was approved
-    here before. words: what to say about each statistic. findings: what could be told of few rows, and policy: what
+    here before. words: what to say about each statistic. findings: what could be learnt of few rows, and policy: what
     becomes of it.
 
     >>> from codedfl.data.columns import NumberColumn

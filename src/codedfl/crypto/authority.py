@@ -121,7 +121,7 @@ class Authority:
         return builder.sign(self._key, hashes.SHA384()).public_bytes(_PEM)
 
     def revocations(self, revoked: Sequence[bytes], days: int) -> bytes:
-        """The signed list of these certificates (PEM), which are not to be let in any more. Empty revokes nobody."""
+        """The signed list of these certificates (PEM), which are not admitted any more. Empty revokes nobody."""
         now = datetime.datetime.now(datetime.UTC) - _SLACK
         builder = (
             x509.CertificateRevocationListBuilder()

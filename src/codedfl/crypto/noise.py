@@ -1,7 +1,7 @@
 """Noise from a 32-byte seed: exact discrete Gaussians on the words of a ChaCha20 stream.
 
 The key is derived from (seed, label): the same seed for another purpose gives unrelated noise, and for the same purpose
-the very same noise again, in every run. Noise that was drawn anew for every repetition of a
+the very same noise again, in every run. Noise that was drawn again for every repetition of a
 message would average away.
 """
 

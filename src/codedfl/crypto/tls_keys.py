@@ -1,7 +1,7 @@
 """A party's private keys for TLS, made where they stay: only requests for certificates leave.
 
 Every request is for a new key, in a file named by the digest of its public half. A certificate finds its key by that
-digest, so the one before goes on working until it expires, and nothing in use is ever overwritten.
+digest, so the one before keeps working until it expires, and nothing in use is ever overwritten.
 """
 
 from __future__ import annotations

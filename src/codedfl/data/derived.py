@@ -187,7 +187,7 @@ class Factor:
         return np.asarray(np.multiply.reduce([numbers] * self.power))
 
     def _inside(self, numbers: Floats) -> Floats:
-        """1 within the ends; a gap stays one, as a comparison with it would be."""
+        """1 within the ends; a missing value stays one, as a comparison with it would be."""
         tests = {"above": np.greater, "least": np.greater_equal, "below": np.less, "upto": np.less_equal}
         inside = np.logical_and.reduce([tests[key](numbers, end) for key, end in self._ends.items()])
         return np.where(np.isnan(numbers), np.nan, inside.astype(np.float64))

@@ -18,7 +18,7 @@ from codedfl.typing import Floats, Rows
 def held_out_rows(X: Floats, y: Rows, share: float, key: bytes) -> NDArray[np.bool_]:
     """A mask of about ``share`` of the rows; 0 holds out none.
 
-    X: the row's numbers before scaling, gaps filled; y: its target.
+    X: the row's numbers before scaling, missing values filled; y: its target.
     key: 16 to 64 bytes.
     """
     if not 0 <= share < 1:

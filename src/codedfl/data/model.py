@@ -95,7 +95,7 @@ class TrainedModel:
         """The model as a fitted scikit-learn pipeline, for those who have no codedfl.
 
         It takes a matrix of the columns in order, and clips what lies beyond the training's range as this model does,
-        without a warning. Columns must be numbers without gaps, and the model linear.
+        without a warning. Columns must be numbers without missing values, and the model linear.
         """
         self._check_linear("to_sklearn")
         try:
@@ -109,7 +109,7 @@ class TrainedModel:
     def to_onnx(self, encoder: Encoder | None = None) -> Any:
         """The model as an ``onnx.ModelProto``, in double precision (``pip install 'codedfl[onnx]'``).
 
-        Its input X is a matrix of the columns in order, categories and marks of gaps as 0 and 1
+        Its input X is a matrix of the columns in order, categories and marks of missing values as 0 and 1
         (``recipe.column_names``, also in its metadata; ``recipe.matrix`` makes it of a table). It clips as this model
         does. Outputs are ``label``, a class or a number, and ``scores``. The model must be linear in its features.
 

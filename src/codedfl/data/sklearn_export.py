@@ -23,7 +23,7 @@ def as_pipeline(theta: Floats, recipe: Recipe) -> Any:
     """See ``TrainedModel.to_sklearn``."""
     odd = [one.name for one in getattr(recipe.columns, "columns", ()) if not _is_plain(one)]
     if odd:
-        raise InvalidInput(f"to_sklearn must have columns of numbers without gaps only, got {odd[0]!r}")
+        raise InvalidInput(f"to_sklearn must have columns of numbers without missing values only, got {odd[0]!r}")
     clipper, scaler = _clipper(recipe), _scaler(recipe)
     feature_map = recipe.feature_map
     if isinstance(feature_map, LinearFeatures):

@@ -33,8 +33,8 @@ def join(studies: Sequence[Study], address: BrokerAddress, membership: Membershi
     with sole_user(make_private_folder(membership.folder), "the state folder"):
         devices = {study: membership.device(study) for study in studies}
         replies = {study.digest(): device.reply for study, device in devices.items()}
-        told = _Housekeeping(devices, address, membership, once)
-        mqtt_device.serve(replies, address, membership.name, until=told.ends)
+        housekeeping = _Housekeeping(devices, address, membership, once)
+        mqtt_device.serve(replies, address, membership.name, until=housekeeping.ends)
 
 
 class _Housekeeping:
@@ -65,10 +65,12 @@ class _Housekeeping:
         self._say_older()
         former = self._membership.folder / _FORMER_RUNS
         if any(former.glob("*/*")):
-            log.warning("runs that were begun by codedfl 0.3 do not go on: finish them with it, or delete %s", former)
+            log.warning(
+                "runs that were begun by codedfl 0.3 do not continue: finish them with it, or delete %s", former
+            )
 
     def _say_older(self) -> None:
-        """A run of an older edition may still be going on; whoever joins it alone by mistake waits for good."""
+        """A run of an older version may still be under way; whoever joins it alone by mistake waits for ever."""
         joined = {(study.name, study.edition) for study in self._devices}
         with DeviceFolder.of(self._membership.state, self._membership.name).ledger() as ledger:
             pass

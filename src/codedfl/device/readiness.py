@@ -135,7 +135,7 @@ def _study(study: Study, membership: Membership, folder: DeviceFolder) -> str:
 
 def _rows(study: Study, membership: Membership, folder: DeviceFolder, table: RawTable | None) -> str:
     if membership.name in membership.roster(study).helpers:
-        return "none: a helper has none"
+        return "none: a key-only participant has none"
     frozen = folder.frozen(study.digest())
     if table is None:
         return f"{len(frozen)} frozen when the study was approved (--table compares them with a table)"

@@ -148,7 +148,7 @@ class StudySums:
     def _relied(self, groups: tuple[int, ...]) -> bool:
         """Whether what others say is relied on: signed, and of as many groups as a server cannot choose away.
 
-        Invariant: which groups take part is the server's choice; whether inventors are told apart must not be.
+        Invariant: which groups take part is the server's choice; whether inventors are distinguished must not be.
         """
         apart = len(groups) > self.study.colluders or len(self.terms.groups) <= self.study.colluders
         return self.terms.can_certify and apart

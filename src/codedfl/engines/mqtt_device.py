@@ -104,8 +104,8 @@ class MqttDevice:
         for level in self._studies if len(self._studies) <= _MOST_NAMED else "+":  # brokers limit filters
             self._link.subscribe(topics.inbox(level, self._name), topics.server_presence(level))
         # Subscribed first: whoever sees the presence may send at once, and must be heard.
-        told = Presence.of(self._studies)
-        self._link.publish(topics.presence(topics.ALL, self._name), told.pack(), retain=True)
+        presence = Presence.of(self._studies)
+        self._link.publish(topics.presence(topics.ALL, self._name), presence.pack(), retain=True)
 
     def _take(self, event: Received) -> None:
         level = topics.study_of(event.topic)

@@ -1,7 +1,7 @@
 """The server's end of a broker: requests go to the inboxes of devices, replies come from their outboxes.
 
 Nothing is polled: ``replies`` sleeps until a message has come in. A broker lets a device write to its own topics only,
-so whose reply it is, the topic says. A connection that is lost, the device's or the server's own, is made anew, and the
+so whose reply it is, the topic says. A connection that is lost, the device's or the server's own, is restored, and the
 newest request that a device has not replied to is sent again.
 """
 
@@ -42,7 +42,7 @@ class MqttEngine:
     ----------
     link: the connection to the broker, open, with ``will(study)``.
     study: the digest of the study. devices: who may take part; what others say is not read.
-    tell: told what can be seen at the broker.
+    tell: receives what can be seen at the broker.
 
     Examples
     --------
@@ -136,14 +136,14 @@ class MqttEngine:
             log.warning("%s: %s", one_line(device), one_line(error))
 
     def _take_presence(self, device: str, payload: bytes) -> None:
-        told = Presence.read(payload) if payload else None
+        presence = Presence.read(payload) if payload else None
         peer = self._peers[device]
-        if told is not None and self._level not in told.studies:
-            if self._elsewhere.get(device) != told.connection:
+        if presence is not None and self._level not in presence.studies:
+            if self._elsewhere.get(device) != presence.connection:
                 log.warning("%s is there, but has not approved this study (%s)", one_line(device), self._level)
-            self._elsewhere[device] = told.connection
-            told = None
-        connection = b"" if told is None else told.connection
+            self._elsewhere[device] = presence.connection
+            presence = None
+        connection = b"" if presence is None else presence.connection
         if connection == peer.connection:
             return
         self._lose(device)

@@ -11,7 +11,7 @@ A frame is a MessagePack list that begins with its kind. The same five travel in
 | gone | digest | what you pull is not here any more |
 
 Whoever wants something large sets the pace, so a broker never holds more than a few pieces. What is pulled is named by
-its content: a pull goes on where it stopped when the same reply is offered again, by a process that was killed between.
+its content: a pull resumes where it stopped when the same reply is offered again, by a process that was killed between.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Piece(_Frame, frozen=True):
 
 
 class Gone(_Frame, frozen=True):
-    """It must be asked for anew."""
+    """It must be asked for again."""
 
     digest: bytes
 
@@ -191,7 +191,7 @@ class _Pulled:
         return True
 
     def content(self) -> bytes | None:
-        """All of it; None, and begun anew, where it is not what was offered."""
+        """All of it; None, and restarted, where it is not what was offered."""
         found = b"".join(self.here[index] for index in range(self.count))
         # Pieces are not authenticated: the whole is what was offered, or it is fetched again.
         if hashlib.sha256(found).digest() == self.digest:

@@ -41,7 +41,7 @@ class CodedCoxRegression(WithErrors):
 
     Notes
     -----
-    All times at which somebody has the event are told apart up to 999 of them; of more, times are rounded up to 999.
+    All times at which somebody has the event are distinguished up to 999 of them; of more, times are rounded up to 999.
     A study has a public grid, agreed on beforehand.
 
     Examples
@@ -75,7 +75,7 @@ class CodedCoxRegression(WithErrors):
         grid = np.unique(time[event])
         if len(grid) > _MOST_TIMES:
             grid = grid[np.linspace(0, len(grid) - 1, _MOST_TIMES).astype(np.int64)]
-        # Only the order of times counts: the study's time is a place of the grid. Who is cut short between two events
+        # Only the order of times counts: the study's time is a place of the grid. Who is censored between two events
         # is at risk until the earlier, so an event is at its own place and all others at the last one that they saw.
         place = np.where(event, np.searchsorted(grid, time) + 1, np.searchsorted(grid, time, side="right"))
         last = float(len(grid))
@@ -140,7 +140,7 @@ def times_and_events(y: ArrayLike) -> tuple[Floats, NDArray[np.bool_]]:
 
 
 def concordance(time: Floats, event: NDArray[np.bool_], risk: Floats) -> float:
-    """Harrell's C; equal risks count a half. Of equal times one with the event was before one that was cut short.
+    """Harrell's C; equal risks count a half. Of equal times one with the event was before one that was censored.
 
     >>> concordance(np.array([1.0, 2.0, 3.0]), np.array([True, True, False]), np.array([2.0, 3.0, 1.0])).__round__(3)
     0.667

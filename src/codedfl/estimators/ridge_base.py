@@ -109,7 +109,7 @@ class RidgeBase(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             )
         if device is None:
             raise InvalidInput(
-                "device must be given with epsilon, or one row more would deal out the others anew, got None"
+                "device must be given with epsilon, or one row more would deal out the others again, got None"
             )
         if sample_weight is not None:
             raise InvalidInput("sample_weight must be left out with epsilon, which hides rows that count once")

@@ -9,8 +9,8 @@ a k (below) beyond 60 is never drawn. That changes probabilities by less than ex
 Write n = s (k sigma + j) with 0 <= j < sigma. Then n^2 / (2 sigma^2) = k^2/2 + j (2 k sigma + j) / (2 sigma^2), and
 
 1. k is drawn with probability proportional to exp(-k^2/2);
-2. s and j are uniform; -0 is drawn anew, or zero would count twice;
-3. all is kept with probability exp(-j (2 k sigma + j) / (2 sigma^2)), else drawn anew.
+2. s and j are uniform; -0 is drawn again, or zero would count twice;
+3. all is kept with probability exp(-j (2 k sigma + j) / (2 sigma^2)), else drawn again.
 
 Step 1 and the whole parts of the exponent in step 3 compare a uniform number with fixed irrational ones. Each of these
 is known between two integers that are 2^-4000 apart; one word decides, and where it does not (once in 2^60 times) the
@@ -94,7 +94,7 @@ def _drawn(sigma: int, count: int, more_words: MoreWords) -> tuple[Integers, NDA
 def _below(limit: int, count: int, more_words: MoreWords) -> Words:
     """Uniform integers below ``limit``.
 
-    Invariant: words in the incomplete last run of ``limit`` are drawn anew: the others are whole runs.
+    Invariant: words in the incomplete last run of ``limit`` are drawn again: the others are whole runs.
     """
     if limit == 1:
         return np.zeros(count, dtype=np.uint64)

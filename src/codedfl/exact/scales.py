@@ -3,7 +3,7 @@
 All scales follow from *public* bounds: |x| <= features, |y| <= labels, at most ``samples`` rows in all and
 ``samples_per_device`` on one device. With them
 
-* features and labels go on a grid of at most 20 significant bits, so that X'X and X'Y of one device are sums of
+* features and labels are put on a grid of at most 20 significant bits, so that X'X and X'Y of one device are sums of
   integers below 2^53: float64 BLAS computes them exactly, in any order, with any number of threads;
 * X'X is rounded once per device to ``gram_bits`` fraction bits, G^(1) to ``constant_bits``;
 * the server rounds each update e to as many fraction bits as the largest column 1-norm of e leaves room for.

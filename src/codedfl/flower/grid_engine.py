@@ -51,7 +51,7 @@ class GridEngine:
     Parameters
     ----------
     keys: by name, the devices' long-term keys. study: its digest.
-    seconds_to_live: when Flower itself gives a message up. tell: told who has come, or gone.
+    seconds_to_live: when Flower itself gives a message up. tell: called with who has come, or gone.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Where a broker is, and how to be let in: ``mqtts://host:port`` with certificates, or ``mqtt://`` without."""
+"""Where a broker is, and how to be admitted: ``mqtts://host:port`` with certificates, or ``mqtt://`` without."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PORTS = {"mqtts": 8883, "mqtt": 1883}
 
 @dataclass(frozen=True)
 class BrokerAddress:
-    """A broker, and the files to be let in with.
+    """A broker, and the files to be admitted with.
 
     Attributes
     ----------

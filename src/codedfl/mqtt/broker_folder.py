@@ -3,7 +3,7 @@
 Every party has a certificate of the broker's authority, and the name in it is who it is; its key is made by the party,
 who sends a request. A device publishes under its
 own name only and reads only its own inbox; the server reads and writes all of ``codedfl/``. Messages, queues and memory
-are limited. Nothing is kept over a restart: presence is announced anew and requests are sent again, so what a broker
+are limited. Nothing is kept over a restart: presence is announced again and requests are sent again, so what a broker
 could remember would only be stale.
 """
 
@@ -186,7 +186,7 @@ class BrokerFolder:
             await broker.stop()
 
     def tls_context(self) -> ssl.SSLContext:
-        """Only who has a certificate of this authority that was not revoked is let in."""
+        """Only who has a certificate of this authority that was not revoked is admitted."""
         try:
             context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(self.path / "ca.pem"))
             context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -220,7 +220,7 @@ max_queued_bytes {MOST_QUEUED}
 memory_limit {_MOST_MEMORY}
 max_keepalive 60
 set_tcp_nodelay true
-# Nothing must outlive a restart: devices announce themselves anew, and are asked again.
+# Nothing must outlive a restart: devices announce themselves again, and are asked again.
 persistence false
 log_dest stderr
 log_type error

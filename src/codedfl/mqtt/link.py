@@ -40,7 +40,7 @@ _NOT_AUTHORISED = 135
 _CALLBACKS = ("on_connect", "on_connect_fail", "on_disconnect", "on_message", "on_publish", "on_subscribe")
 _SHORT_SECONDS = 20.0  # a connection that was lost sooner was short
 _SHORT_IN_A_ROW = 3  # this many short connections in a row are no accident
-_MOST_DELAY = 15  # seconds before a connection is made anew
+_MOST_DELAY = 15  # seconds before a connection is restored
 _TURN_SECONDS = 2e-4
 
 
@@ -50,12 +50,12 @@ class BrokerFailed(CodedFLError):
 
 @dataclass(frozen=True)
 class LinkUp:
-    """A new connection: subscriptions and presence must be made anew."""
+    """A new connection: subscriptions and presence must be made again."""
 
 
 @dataclass(frozen=True)
 class LinkDown:
-    """The connection is lost, and with it what was on the way. It is being made anew."""
+    """The connection is lost, and with it what was on the way. It is being restored."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class BrokerLink:
         self._failure = ""  # in words: an exception would hold this link by its traceback
         self._connected_at = 0.0
         self._let_in = False  # on this connection
-        self._unreachable = ""  # why, when that was told last
+        self._unreachable = ""  # why, when that was reported last
         self._short = 0  # short connections in a row
         self._answered = threading.Event()
         self._newest: paho.MQTTMessageInfo | None = None  # of what was published
@@ -222,12 +222,12 @@ class BrokerLink:
             self._fail(f"the broker at {self.address} must let this party in, got {one_line(code)}")
             return
         self._connected_at, self._let_in, self._unreachable = time.monotonic(), True, ""
-        # Before the answer is told: whoever waits for it finds the event there.
+        # Before the answer is reported: whoever waits for it finds the event there.
         self._events.put(LinkUp())
         self._answered.set()
 
     def _on_disconnect(self, _client: Any, _data: Any, _flags: Any, code: ReasonCode, _properties: Any) -> None:
-        # Lost before the first answer: nobody has been let in yet, and trying again would say nothing new.
+        # Lost before the first answer: nobody has been admitted yet, and trying again would say nothing new.
         if not self._answered.is_set():  # a certificate that the broker does not take shows itself like this
             asked = (
                 "is its certificate signed by the broker's authority, in date by the broker's clock, and not revoked?"
@@ -254,7 +254,7 @@ class BrokerLink:
         log.warning("the connection to the broker at %s is lost (%s)%s", self.address, reason, hint)
 
     def _on_connect_fail(self, _client: Any, _data: Any) -> None:
-        """It is not there, or is another: told when the reason changes, and tried again."""
+        """It is not there, or is another: reported when the reason changes, and tried again."""
         error = sys.exc_info()[1]
         reason = one_line(error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else error)
         if reason != self._unreachable:

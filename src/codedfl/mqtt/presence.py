@@ -10,7 +10,7 @@ import msgspec
 
 from codedfl.errors import MessageRefused
 
-HERE, LEFT, OVER = b"here", b"", b"over"  # of a server; the last is told to whoever comes later, too
+HERE, LEFT, OVER = b"here", b"", b"over"  # of a server; whoever comes later gets the last, too
 MOST_STUDIES = 48  # of one device at a time: what is retained is small
 _CONNECTION_BYTES = 12
 
@@ -19,7 +19,7 @@ _CONNECTION_BYTES = 12
 class Presence:
     """Retained at the broker as long as the device is connected.
 
-    connection: drawn anew with every connection. studies: the levels of their topics.
+    connection: drawn again with every connection. studies: the levels of their topics.
     """
 
     connection: bytes

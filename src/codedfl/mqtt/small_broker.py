@@ -120,7 +120,7 @@ class SmallBroker:
                 connection, (address, *_) = await loop.sock_accept(listener)
                 # asyncio leaves it out: create_server says protocol 0. Without it small messages wait 40 ms for an ACK.
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            except OSError as error:  # out of file descriptors, or gone before it was accepted: the others go on
+            except OSError as error:  # out of file descriptors, or gone before it was accepted: the others continue
                 log.warning("no connection can be accepted for a moment (%s)", one_line(error))
                 self._drop_a_stranger()
                 await asyncio.sleep(_NO_ACCEPT_SECONDS)
@@ -159,7 +159,7 @@ class SmallBroker:
             )
         except OSError as error:  # such as a certificate that is expired, revoked or of another authority
             reason = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else repr(error)
-            log.warning("%s is not let in (%s)", address, one_line(reason))
+            log.warning("%s is not admitted (%s)", address, one_line(reason))
             return
         writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         client = _Client(writer, _common_name(writer))

@@ -5,8 +5,9 @@ over runs and is proven for discrete Gaussians: noise of deviation sigma on numb
 costs Delta^2 / (2 sigma^2) (Canonne, Kamath, Steinke 2020, theorem 4). X'X and X'Y have half of it each. All that is
 made of them later, epochs, solvers and models, costs nothing more; every new run does.
 
-No single party draws the noise: it is a sum over devices, and a sum of discrete Gaussians is not quite one. The gap is
-bounded by Kairouz, Liu, Steinke (The distributed discrete Gaussian mechanism, 2021, theorem 1) and counted.
+No single party draws the noise: it is a sum over devices, and a sum of discrete Gaussians is not quite one. The
+difference is bounded by Kairouz, Liu, Steinke (The distributed discrete Gaussian mechanism, 2021, theorem 1) and
+counted.
 
 An analytic Gaussian mechanism (Balle, Wang 2018) would need 5 to 10 % less noise for the same epsilon; that it holds
 for discrete Gaussians in many dimensions is not proven, so it is not used.

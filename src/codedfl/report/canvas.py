@@ -39,7 +39,7 @@ Dashes = tuple[float, tuple[float, ...]]
 SOLID: Dashes = (0, ())
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "*", ">", "p", "d")
-"""Told apart at the size of a printed point; the first are those of schemes."""
+"""Distinct at the size of a printed point; the first are those of schemes."""
 _SVG_METADATA = ("Creator", "Date", "Format", "Type")  # left out: they date the file or point to other sites
 _RC: dict[Any, Any] = {
     "font.size": 9.0,
@@ -117,7 +117,7 @@ def fixed_ticks(axes: Axes, values: Sequence[float]) -> None:
 def pictures(
     draw: Callable[[Figure, bool], None], size: tuple[float, float], column: tuple[float, float] | None = None
 ) -> Pictures:
-    """What ``draw`` draws in ``size`` inches; told True it draws once more for ``column``, that of a paper.
+    """What ``draw`` draws in ``size`` inches; called with True it draws once more for ``column``, that of a paper.
 
     Nothing needs a display, and the same figure gives the same bytes: no dates, no versions.
     """

@@ -93,11 +93,11 @@ class Finished(Event):
 class EventLog:
     """Writes events to a file, each whole at once: whoever reads on the way sees whole lines but for the last.
 
-    anew: begin an empty file; otherwise it goes on behind what is there.
+    empty: begin an empty file; otherwise it continues after what is there.
     """
 
-    def __init__(self, path: Path, clock: Clock, now: float, *, anew: bool) -> None:
-        self._stream: IO[str] | None = path.open("w" if anew else "a", encoding="utf-8")
+    def __init__(self, path: Path, clock: Clock, now: float, *, empty: bool) -> None:
+        self._stream: IO[str] | None = path.open("w" if empty else "a", encoding="utf-8")
         self.note(now, Opened(clock, EVENTS_FORMAT, __version__))
 
     def note(self, time: float, event: Event) -> None:

@@ -1,4 +1,4 @@
-"""What can be seen of a run while it goes on: who is there, who has uploaded, who replies, how far it is.
+"""What can be seen of a run while it lasts: who is there, who has uploaded, who replies, how far it is.
 
 A ``RunWatch`` folds the events of a session for a live table (``run_fold``), and writes them to the run's event log
 (``event_log``) for whoever looks on, or later.
@@ -103,7 +103,7 @@ class RunWatch:
         try:
             if self._log is None:  # with the first event: whoever is refused the folder writes none
                 path = (make_private_folder(self._folder) if self._private else self._folder) / EVENTS_FILE
-                self._log = EventLog(path, self._clock, now, anew=self._clock != "wall")
+                self._log = EventLog(path, self._clock, now, empty=self._clock != "wall")
             self._log.note(now, event)
         except OSError as error:
             self.failure = error

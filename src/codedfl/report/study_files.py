@@ -238,7 +238,7 @@ def tables_of(result: Unchecked) -> Iterator[tuple[str, Unchecked]]:
 
 
 def merged_words(study: Study, findings: StudyFindings) -> list[str]:
-    """Rows left out for gaps; levels too rare to be counted alone, and what others are compared with; lost terms."""
+    """Rows left out as incomplete; levels too rare to be counted alone; what others are compared with; lost terms."""
     lines = [f"rows left out for missing values: {findings.left_out}"] if findings.left_out else []
     if earlier := findings.before.owners:
         lines.append(
@@ -257,7 +257,8 @@ def merged_words(study: Study, findings: StudyFindings) -> list[str]:
                 lines.append(f"{column.name}: the reference level is now {first}")
         elif column.name in findings.unmarked and isinstance(column, NumberColumn):
             lines.append(
-                f"{column.name}: missing in too few rows to be told apart, these count as {column.missing:g}, unmarked"
+                f"{column.name}: missing in too few rows to be distinguished, these count as"
+                f" {column.missing:g}, unmarked"
             )
     if findings.merged and (gone := findings.merged[times_place(study)]):
         times = ", ".join(f"{study.time_grid[place]:g}" for place in gone)

@@ -17,7 +17,7 @@ _FAREWELL_SECONDS = 5.0
 
 
 def serve(study: Study, address: BrokerAddress, serving: Serving, *, watch: RunWatch | None = None) -> StudyFindings:
-    """All analyses of a study on its devices; goes on from the output folder if it holds replies.
+    """All analyses of a study on its devices; continues from the output folder if it holds replies.
 
     Examples
     --------

@@ -78,7 +78,7 @@ def alike_devices(sums: StudySums, rng: np.random.Generator) -> Delay:
 
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
-    """What was found, how many virtual seconds the sums took together, and how many exchanges."""
+    """What was found, how many simulated seconds the sums took together, and how many exchanges."""
 
     findings: StudyFindings
     seconds: float
@@ -86,7 +86,7 @@ class Rehearsal:
 
 
 def made_up_roster(study: Study, names: Iterable[str], helpers: Iterable[str] = ()) -> Roster:
-    """The roster of a rehearsal: these devices with made-up keys, in pods as ``codedfl roster new`` drafts them."""
+    """The roster of a rehearsal: these devices with made-up keys, in groups as ``codedfl roster new`` drafts them."""
     keys = {name: Identity(rehearsal_key(name)).public for name in names}
     return Roster.draft(keys, study.colluders, tuple(helpers), honest=study.honest)
 

@@ -1,7 +1,7 @@
 """A study on real machines: the server's side, on whatever engine carries its requests.
 
 Its state is a cache of replies in one SQLite file: a server that is killed anywhere is started again with the same
-command and goes on, and one whose file is deleted asks again. Both end with the same findings.
+command and continues, and one whose file is deleted asks again. Both end with the same findings.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from codedfl.typing import Unchecked
 log = logging.getLogger("codedfl.server")
 
 REPLIES_FILE = "replies.sqlite"
-_GO_ON = "Start the same command again when that is mended: it goes on where it was"
+_CONTINUE = "Start the same command again when that is mended: it continues where it was"
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def serve_study(
     watch: RunWatch | None = None,
     wall: Callable[[], float] = time.time,
 ) -> StudyFindings:
-    """All analyses of a study on the devices behind an engine; goes on from the output folder if it holds replies.
+    """All analyses of a study on the devices behind an engine; continues from the output folder if it holds replies.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def serve_study(
 
 
 def check_former(output: Path) -> None:
-    """A run that was begun by 0.3 has no replies to go on with."""
+    """A run that was begun by 0.3 has no replies to continue with."""
     if any(path.is_dir() for pattern in ("answers", "checkpoint-*") for path in output.glob(pattern)):
         raise InvalidInput(
             f"--out (output-dir on Flower) must not hold a run that codedfl 0.3 began, got {str(output)!r}: finish it"
@@ -153,7 +153,7 @@ def _served(
         wall=wall,
     )
 
-    def told(event: Event) -> None:
+    def happened(event: Event) -> None:
         if isinstance(event, SumBegun):
             log.info("asking for %s", event.stage)
         watch.take(event)
@@ -163,13 +163,13 @@ def _served(
         if watch.view.stage == "products":
             log.info("epoch %d", epoch)
 
-    totals = StudyTotals(sums, session, store, ended, told)
+    totals = StudyTotals(sums, session, store, ended, happened)
     try:
         findings = drive(sums.study, totals.answer, serving.before)
     except NotEnoughDevices as error:
         missing = absent.words(session.here, session.declined)
         words = "; ".join(filter(None, (str(error), missing)))
-        raise NotEnoughDevices(f"{words}. {_GO_ON}", error.missing, error.model) from None
+        raise NotEnoughDevices(f"{words}. {_CONTINUE}", error.missing, error.model) from None
     if missing := absent.words(session.here, session.declined):
         log.warning(missing)
     if findings.score is not None:
@@ -184,7 +184,7 @@ def _close(session: Session) -> None:
     try:
         session.close()
     except CodedFLError as error:
-        log.warning("not every device was told that the session is over: %s", error)
+        log.warning("not every device has heard that the session is over: %s", error)
 
 
 class _Absences:

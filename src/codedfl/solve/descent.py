@@ -84,7 +84,7 @@ class GradientDescent:
         the same, the epochs show it: the curvature between any two of them is a lower bound too, and the step
         follows it down before the model can run away. ``epochs`` = 1 makes no step.
     tolerance : float
-        Ends when the gradient's norm has fallen to this part of its first one; 0 goes on to the last epoch.
+        Ends when the gradient's norm has fallen to this part of its first one; 0 continues to the last epoch.
 
     Examples
     --------

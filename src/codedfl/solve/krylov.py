@@ -159,7 +159,7 @@ class BlockKrylov(_Krylov):
         A class has converged when its residual has fallen to this part of its first one.
     memory : int
         How many blocks the server keeps, of 2 d c numbers each and never more than 2 d^2 together. Beyond that it
-        narrows the span to the present model and its last step, which costs no epoch, and goes on no slower than
+        narrows the span to the present model and its last step, which costs no epoch, and continues no slower than
         conjugate gradient. 0 keeps all blocks.
 
     Attributes

@@ -50,7 +50,7 @@ class Arms(Histogram):
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """The levels by which rows are told apart."""
+        """The levels by which rows are distinguished."""
         assert isinstance(self.model, TableOne)
         return self.category(self.model.by).levels
 

@@ -60,9 +60,9 @@ class Cells(Statistic):
     def _counts(self, rows: Snapshot, chosen: NDArray[np.bool_]) -> Integers:
         codes, target = rows.codes[chosen], rows.target[chosen]
         found = [np.array([len(codes)])]
-        told = StudyCells(self.study).told
+        counted = StudyCells(self.study).counted
         for one, values in zip(self.study.columns, codes.T, strict=True):
-            if one.name not in told:  # nothing is summed of it, and no census has counted it
+            if one.name not in counted:  # nothing is summed of it, and no census has counted it
                 found.append(np.zeros(len(one.levels) if isinstance(one, CategoryColumn) else 2))
             elif isinstance(one, CategoryColumn):
                 found.append(np.bincount(values, minlength=len(one.levels)))
@@ -76,8 +76,9 @@ class Cells(Statistic):
 def cell_sizes(study: Study) -> tuple[int, ...]:
     """How many counts there are: one of rows, then for each column, then the classes.
 
-    A category has its levels; a number its gaps and the rows beside the value that most may have in common (the lowest
-    of its range, or 0 of a derived column), which tell whether a number that is nearly always 0 picks out people.
+    A category has its levels; a number its missing values and the rows beside the value that most may have in common
+    (the lowest of its range, or 0 of a derived column), which tell whether a number that is nearly always 0 picks out
+    people.
 
     Examples
     --------

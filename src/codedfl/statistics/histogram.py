@@ -20,7 +20,7 @@ _FINE = 256  # steps either side of the anchor that are bins of their own; then 
 class Histogram(Statistic):
     """Of every number column of a model, and of a number to predict: rows, sum, sum of squares, and rows per bin.
 
-    Training rows without a gap count. Levels, gaps and clipped values are counted by ``cells``.
+    Training rows without a missing value count. Levels, missing values and clipped values are counted by ``cells``.
 
     Examples
     --------

@@ -234,7 +234,7 @@ def column_reaches(study: Study, model: StudyModel, point: Floats) -> dict[str, 
 
 
 def _reach(one: Column, part: NDArray[np.float64]) -> tuple[float, float]:
-    """One level at a time; a number lies between -1 and 1, and the mark of its gaps is 0 or 1."""
+    """One level at a time; a number lies between -1 and 1, and the mark of its missing values is 0 or 1."""
     ends = np.append(part if isinstance(one, CategoryColumn) else part[1:], 0.0)
     size = 0.0 if isinstance(one, CategoryColumn) else abs(float(part[0]))
     return float(ends.min()) - size, float(ends.max()) + size

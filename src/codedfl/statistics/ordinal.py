@@ -90,7 +90,7 @@ class Ordinal(SumOfRows):
 
     @cached_property
     def largest(self) -> int:
-        """A slope by a threshold is at most about one by the gap to the next."""
+        """A slope by a threshold is at most about one by the distance to the next."""
         return int(np.ceil(self.study.max_rows * max(4.0 / LEAST_GAP**2, 2.0 * self._ordinal.bound + 9.0)))
 
     def terms(self, codes: Integers, target: Integers) -> Floats:

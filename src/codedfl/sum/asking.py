@@ -49,8 +49,8 @@ class Engine(Protocol):
 class Patience:
     """How long to wait for whom, in seconds.
 
-    join: for devices that are absent when a session begins; then it goes on without their groups, if it can.
-    upload: for owners that have enrolled and do not upload; then it goes on without their groups, if it can.
+    join: for devices that are absent when a session begins; then it continues without their groups, if it can.
+    upload: for owners that have enrolled and do not upload; then it continues without their groups, if it can.
     reply: for a role of which no holder replies; then the session ends.
     retry: before a request is sent again. hedge: before another holder is asked, too.
     lasts: how long a generation of keys is valid.

@@ -119,7 +119,7 @@ class Device:
     def reply(self, request: bytes) -> bytes:
         """The reply to any bytes at all; what is wrong with them is said by its code, and in this device's log."""
         asked = digest(request)
-        self._named: Enrolment | None = None  # of the generation that is asked for, once that is known to go on
+        self._named: Enrolment | None = None  # of the generation that is asked for, once that is known to continue
         kind: wire.ReplyKind
         try:
             kind, code, body = self._answered(request, asked)
@@ -249,7 +249,7 @@ class Device:
         return wire.encode(wire.Kept())
 
     def _refuse_lacking(self, ask: bytes) -> None:
-        # A cache may be gone: the server is told what to put again, one after the other, and the reply is the same.
+        # A cache may be gone: the server learns what to put again, one after the other, and the reply is the same.
         for one in sorted(self._contract.needs(ask)):
             if self._memory.content(one) is None:
                 raise wire.Missing(one.hex(), "what an ask needs must be put here first")
@@ -316,7 +316,7 @@ class Device:
         pads = self._sums.get(place)
         if pads is None:
             if not own.entries:
-                # A cache may be gone: the server is told to send the list again, and the reply is the same.
+                # A cache may be gone: the server is asked to send the list again, and the reply is the same.
                 raise wire.Missing("list", "the list must be sent along the first time")
             entries = self._checked_list(keys.scope, common.ask, common.list, own.entries)
             public = own.role_key.public

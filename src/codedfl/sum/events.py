@@ -41,7 +41,7 @@ class Disconnected(OfDevice):
 
 @dataclass(frozen=True)
 class Sent(Event):
-    """So many bytes have left for devices."""
+    """Bytes that have left for devices."""
 
     bytes: int
 

@@ -320,7 +320,7 @@ class Certify(Goal):
         text = total_text(label_of(terms.study, self._common.ask), self._common.list, found.numbers)
         verify(terms.by_name[device].key, text, found.signature)
         self._given[device] = found
-        # Invariant: z + 1 equal totals, so one is of an honest device; z liars can only delay it.
+        # Invariant: z + 1 equal totals, so one is of an honest device; z malicious ones can only delay it.
         agree = [name for name, one in self._given.items() if one.numbers == found.numbers]
         if len(agree) > terms.colluders:
             self.reached, self.numbers = True, found.numbers

@@ -68,7 +68,7 @@ class Session:
     store: the cache of replies.
     spare: how many replies of a role must agree with the first: 1 shows a wrong one, 2t outvote t devices.
     row_blocks: in how many parts holders share out the rows of a product.
-    tell: told what happens. wall: seconds since 1970, for the end of generations.
+    tell: called with each event. wall: seconds since 1970, for the end of generations.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Session:
                 f"at least {least} owners in whole groups must take part, got {owners}",
                 sorted(terms.owners - set(uploads)),
             )
-        # z + 1 roles answer for every sum: with one role fewer, z helpers of the server would hold all pads.
+        # z + 1 roles answer for every sum: with one role fewer, z devices that help the server would hold all pads.
         here = {name for name in self._known.enrolled if self._known.takes_part(name)}
         if len({terms.roles[name] for name in here & set(terms.roles)}) <= terms.colluders:
             raise NotEnoughDevices(
@@ -182,7 +182,7 @@ class Session:
             )
 
     def close(self) -> None:
-        """End the generation: devices delete its keys, and are told who was in which sum. Absent ones by its date."""
+        """End the generation: devices delete its keys, and learn who was in which sum. Absent ones by its date."""
         known = self._known
         # Devices keep it: afterwards an owner can say in which sums its rows were.
         record = tuple(sorted((digest(ask), names) for ask, names in self._summed_in(known.scope.generation).items()))

@@ -107,13 +107,13 @@ def test_where_numbers_are_asked_for_text_and_gaps_are_refused(path: Path) -> No
     write(path, {**COLUMNS, "height": [1.0, float("nan")] + [2.0] * (ROWS - 2)})
     with pytest.raises(ValueError, match=r"^column 'site' of .* must hold numbers, got 'clinic 0' in row 1 and in .*"):
         numbers_of(path, "site")
-    with pytest.raises(ValueError, match=r"^column 'height' of .* must have no gaps, got 1: say what .*$"):
+    with pytest.raises(ValueError, match=r"^column 'height' of .* must have no missing values, got 1: say what .*$"):
         numbers_of(path, "height")
 
 
 def test_a_gap_in_the_target_is_refused(path: Path) -> None:
     write(path, {"a": [1, 2, 3], "t": [0.5, float("nan"), 1.5]})
-    message = f"column 't' of {path.name} must have no gaps, got 1, the first in row 2: leave those rows out"
+    message = f"column 't' of {path.name} must have no missing values, got 1, the first in row 2: leave those rows out"
     refused(message, path, label="t")
 
 
@@ -121,7 +121,7 @@ def test_text_and_gaps_are_taken_as_they_are(path: Path) -> None:
     data = load(write(path, {**COLUMNS, "height": [1.0, float("nan")] + [2.0] * (ROWS - 2)}))
     assert data.columns is not None
     assert data.columns.design_names == ("height", "height missing", "site = clinic 1", "site = clinic 2", "weight")
-    assert data.notes == ("1 gaps in column 'height' become its median 2, and are marked",)
+    assert data.notes == ("column 'height' has 1 missing, which become its median 2 and are marked",)
     i = data.X_train[:, 4].astype(int) - 60
     assert np.array_equal(data.X_train[:, 1], i == 1)
     assert np.array_equal(data.X_train[:, 3], i % 3 == 2)
@@ -175,7 +175,7 @@ def test_csv_longer_than_a_block(tmp_path: Path) -> None:
         ("a,label\n1,x\n2\n", "line 3 of t.csv must have 2 cells, got 1"),
         (
             "a,label\n1,x\n2,\n",
-            "column 'label' of t.csv must have no gaps, got 1, the first in row 2: leave those rows out",
+            "column 'label' of t.csv must have no missing values, got 1, the first in row 2: leave those rows out",
         ),
     ],
 )

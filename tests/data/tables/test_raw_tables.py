@@ -1,4 +1,4 @@
-"""Tables as programs write them: separators, endings, gaps, truth values, dates, odd types."""
+"""Tables as programs write them: separators, endings, missing values, truth values, dates, odd types."""
 
 from __future__ import annotations
 

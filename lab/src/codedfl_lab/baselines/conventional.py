@@ -89,8 +89,8 @@ def conventional_models(_scheme: Conventional, by: TrainingTimes) -> Iterator[Fl
 class ConventionalFullBatch(ShowsGradients):
     """Conventional FL on all local data with a stored Gram matrix: exact, so it can run any solver.
 
-    The fair rival of a coded scheme with conjugate gradient: the same solver, but waiting for everybody. What float32
-    sums would add is below what any solver here notices.
+    The strongest baseline of a coded scheme with conjugate gradient: the same solver, but waiting for everybody. What
+    float32 sums would add is below what any solver here notices.
 
     Examples
     --------

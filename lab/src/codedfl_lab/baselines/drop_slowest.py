@@ -1,4 +1,4 @@
-"""Conventional descent that goes on without the slowest devices (mentioned and omitted in the paper's section V).
+"""Conventional descent that continues without the slowest devices (mentioned and omitted in the paper's section V).
 
 Fast, but on data sorted by label the labels of slow devices are hardly ever seen: the model drifts towards the fast
 ones ("client drift"), and no number of epochs makes up for it.
@@ -26,7 +26,7 @@ from codedfl_lab.schemes.descriptor import Scheme
 
 @dataclass(frozen=True)
 class DropSlowest(ShowsGradients):
-    """dropped: how many devices each epoch goes on without. 0 is conventional FL.
+    """dropped: how many devices each epoch continues without. 0 is conventional FL.
 
     Paper: V. Shown by ``codedfl lab compare digits``.
 
@@ -74,7 +74,7 @@ def load_without_slowest(scheme: DropSlowest, shape: WorkShape, fleet: Fleet) ->
 
 @models.register(DropSlowest)
 def models_without_slowest(scheme: DropSlowest, by: TrainingTimes) -> Iterator[Floats]:
-    """Descent on the mini-batches of those who were in time, drawn anew each epoch."""
+    """Descent on the mini-batches of those who were in time, drawn again each epoch."""
     totals, at, rng = by.totals, by.at, by.rng
     problem, fleet = totals.problem, at.fleet
     load = epoch_load(scheme, WorkShape.of(problem), fleet)

@@ -1,4 +1,4 @@
-"""LightSecAgg (So et al.), as a timed row: conventional mini-batches under masks that are shared anew every epoch.
+"""LightSecAgg (So et al.), as a timed row: conventional mini-batches under masks that are shared again every epoch.
 
 Every device codes its mask into D shares, of which any U decode and any t - 1 = z say nothing; here nobody drops out,
 so U = D. The server sees the total of the gradients. It is timed by the formulas of the authors' simulation of their
@@ -81,7 +81,7 @@ class SecretShared(Scheme):
 
 @dataclass(frozen=True)
 class LightSecAgg(SecretShared):
-    """Shares of masks, anew in every epoch."""
+    """Shares of masks, again in every epoch."""
 
     name: ClassVar[str] = "light-secagg"
 

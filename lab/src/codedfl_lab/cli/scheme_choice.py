@@ -151,7 +151,7 @@ def _with(scheme: Scheme, parameter: str, value: int, n_devices: int) -> Scheme:
 
 
 def paper_entries(n_devices: int, step: str = DERIVED) -> list[Entry]:
-    """The curves of the paper's figures, dropping the slowest, coded keys at the best alpha, the fair rivals."""
+    """The curves of the paper's figures, dropping the slowest, coded keys at the best alpha, strongest baselines."""
     best = paper.to_scale(paper.BEST_ALPHA, n_devices)
     descending = [
         Conventional(),

@@ -5,10 +5,11 @@ With n answers there are n - (D - alpha + 1) spare ones: one detects a wrong ans
 
 An answer has d c numbers, and the decoder needs only one of each. So every answer is projected on one random vector of
 the server's own, modulo each prime: codewords stay codewords, and a wrong answer looks right with probability 2/p,
-about 1e-7, whatever the liar does, since it never learns the vector. Primes of 16 bits would leave 3e-5, so there it is
-four vectors: 1e-18. Decoding n such numbers takes syndromes, Berlekamp-Massey and a search for roots.
+about 1e-7, whatever the device does, since it never learns the vector. Primes of 16 bits would leave 3e-5, so there it
+is four vectors: 1e-18. Decoding n such numbers takes syndromes, Berlekamp-Massey and a search for roots.
 
-More liars than half the spare answers can pass for honest ones if they agree among themselves on another codeword.
+More malicious devices than half the spare answers can pass for honest ones if they agree among themselves on another
+codeword.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Projection:
 
     The answer is laid out in rows of 128; each is multiplied by one random vector, the results by another. So only few
     random numbers are needed, and BLAS makes every product; it may add in any order, since nothing is rounded.
-    Invariant: the seed is drawn for one epoch and told to nobody.
+    Invariant: the seed is drawn for one epoch and known to nobody.
     """
 
     def __init__(self, ring: Ring, seed: bytes, count: int) -> None:
@@ -79,7 +80,7 @@ class AnswerVerdict:
     """What the answers say about each other.
 
     ``liars`` are the devices whose answers are wrong. ``agreed`` is False when some answers are wrong and nobody can
-    say whose; ``undecided`` are then the devices among which the liars are.
+    say whose; ``undecided`` are then the devices among which the malicious ones are.
     """
 
     liars: tuple[int, ...] = ()

@@ -39,7 +39,8 @@ class CodedSession:
     Parameters
     ----------
     engine, study, identity, store, patience, tell, wall: as of ``codedfl.sum.session.Session``.
-    spare: how many answers beyond those that decode to wait for, in each group: 1 detects a wrong one, 2t find t liars.
+    spare: how many answers beyond those that decode to wait for, in each group: 1 detects a wrong one, 2t find t
+        malicious devices.
 
     Examples
     --------
@@ -115,7 +116,7 @@ class CodedSession:
         return self._until_it_is(lambda: self._multiplied(ask, e))
 
     def close(self) -> None:
-        """End the generation: devices delete its keys, and are told who was in which sum."""
+        """End the generation: devices delete its keys, and learn who was in which sum."""
         known = self.known
         record = tuple(sorted((digest(ask), self.study.names) for ask in self._sums))
         common = CloseCommon(*known.ids, record)
@@ -320,7 +321,7 @@ class _Coded(Goal):
                 self._judge()
 
     def _judge(self) -> None:
-        """Reached if the answers lie on the code, but for those of liars that they give away; or more are awaited."""
+        """Reached if the answers lie on the code, but for wrong ones that they give away; or more are awaited."""
         session, study = self._session, self._session.study
         if session.spare:
             scalars = self._project(list(self.answers.values()))

@@ -117,7 +117,7 @@ class Settings:
     """How a comparison is run.
 
     at: the fleet, and by which conventions it is timed.
-    targets: ascending; training goes on until the last.
+    targets: ascending; training continues until the last.
     conventions: conventions of sharing, each in place of the one that ``at`` has; empty takes that one alone.
 
     Examples

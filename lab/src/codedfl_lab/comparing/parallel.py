@@ -19,7 +19,7 @@ from codedfl.typing import Progress
 T = TypeVar("T")
 
 Job = Callable[[Progress], T]
-"""Is told where to report what it is doing and which fraction of itself is over."""
+"""Called with where to report what it is doing and which fraction of itself is over."""
 
 MOST_AT_ONCE = 2  # a problem of the paper's size takes two gigabytes
 

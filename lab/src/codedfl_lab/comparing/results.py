@@ -90,7 +90,7 @@ class Speedups(Summary):
 class Gain:
     """The median speed-up over conventional FL in two factors, whose product it is.
 
-    solver: the median speed-up of the fair rival, conventional FL with the same solver on its stored Gram matrix.
+    solver: the median speed-up of the strongest baseline, conventional FL with the same solver on a stored Gram matrix.
     code: what is left, for not waiting for stragglers. Both None without a speed-up or without the rival.
     """
 
@@ -129,11 +129,11 @@ class SchemeResult:
     seeds: the number of feature seeds that were tried.
     seeds_reached: the number of those in which the target was reached.
     epochs_to_target: over the seeds.
-    time_to_target_s: virtual seconds, the sharing phase included.
+    time_to_target_s: simulated seconds, the sharing phase included.
     speedup_over_conventional: conventional FL's time over this one's, seed by seed.
     gain: the median speed-up as a product of what the solver brings and what the code brings.
-    sharing_s: mean virtual seconds before the first epoch.
-    epoch_s_mean: mean virtual seconds of one epoch.
+    sharing_s: mean simulated seconds before the first epoch.
+    epoch_s_mean: mean simulated seconds of one epoch.
     final_accuracy: the score after the last epoch.
     exposure: whose data a collusion learns.
     gram_directions: of how many directions of the total Gram matrix the server learns the image on the way there.

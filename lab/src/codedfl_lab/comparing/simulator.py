@@ -91,9 +91,9 @@ def simulate(
     gone: Collection[str] = (),
     watched: Callable[[Callable[[], float]], Watch] | None = None,
 ) -> Trace:
-    """Run the parties in virtual time; ``on_epoch`` is told epoch, seconds and score.
+    """Run the parties in virtual time; ``on_epoch`` is called with epoch, seconds and score.
 
-    ``watched`` makes of the clock what is told all that can be seen.
+    ``watched`` makes of the clock what receives all that can be seen.
 
     ``everyone_computes`` also lets the devices compute and send that cannot be in time; it changes nothing but the
     time the simulation takes. ``gone`` are devices that die when they have uploaded: they answer no epoch.

@@ -28,11 +28,11 @@ class TimedScheme:
     label: scheme and parameters in words, for people.
     solver: its name.
     epochs: to the target.
-    seconds_mean: virtual seconds to the target.
+    seconds_mean: simulated seconds to the target.
     seconds_p5: in one of twenty runs it takes less.
     seconds_p95: in one of twenty runs it takes more.
     sharing_seconds: of them, before the first epoch.
-    epoch_seconds: mean virtual seconds of one epoch.
+    epoch_seconds: mean simulated seconds of one epoch.
     upload_bytes: sent by the busiest device in the whole training.
     download_bytes: received by it.
     macs: multiply-adds of it.

@@ -45,7 +45,7 @@ class CentralTotals:
         self.precision = precision
         d, c = problem.n_features, problem.n_outputs
         format_ = FixedPoint.derive(problem.bounds, d, problem.n_devices, precision=precision)
-        # Rings differ in their scales, not in the grid that features go on first: one pass serves both.
+        # Rings differ in their scales, not in the grid that features are put on first: one pass serves both.
         narrow = FixedPoint.of(NARROW, problem.bounds, d, problem.n_devices)
         grams = {one: np.zeros((d, d)) for one in (format_, narrow)}
         crosses = {one: np.zeros((d, c)) for one in (format_, narrow)}

@@ -316,8 +316,8 @@ def epoch_end_times(
 ) -> tuple[Seconds, Seconds]:
     """(draws,) ends of the sharing phase and (draws, epochs) ends of the epochs, from time zero.
 
-    Random groups are drawn anew for every few draws. With generators alike, and one for the epochs, the k-th epoch of a
-    draw finds every device in the same state under every scheme, whatever its sharing phase drew: schemes can be
+    Random groups are drawn again for every few draws. With generators alike, and one for the epochs, the k-th epoch of
+    a draw finds every device in the same state under every scheme, whatever its sharing phase drew: schemes can be
     compared draw by draw.
     """
     scheme.check(at.fleet.n_devices)

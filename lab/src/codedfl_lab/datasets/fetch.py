@@ -18,7 +18,7 @@ from codedfl.typing import FileProgress
 from codedfl_lab.datasets.source import Source, SourceFile, WrongContentError
 
 ENVIRONMENT_VARIABLE = "CODEDFL_DATA"
-# Short, so that a machine without network goes on to the next way within seconds.
+# Short, so that a machine without network turns to the next way within seconds.
 TIMEOUT_S = 10.0
 _BLOCK = 1 << 16
 

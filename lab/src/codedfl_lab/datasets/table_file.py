@@ -99,7 +99,7 @@ def _no_gaps(table: RawTable, name: str, role: str) -> NDArray[Any]:
     if gap.any():
         row = int(np.flatnonzero(gap)[0]) + 1
         raise InvalidInput(
-            f"column {name!r} of {table.name} must have no gaps, got {int(gap.sum())}, the first in row {row}:"
-            " leave those rows out"
+            f"column {name!r} of {table.name} must have no missing values, got {int(gap.sum())}, the first in row"
+            f" {row}: leave those rows out"
         )
     return values

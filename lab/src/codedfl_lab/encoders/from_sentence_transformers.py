@@ -28,7 +28,7 @@ def export(name: str) -> Exported:
     """name: of the model, or a folder that has it."""
     model = SentenceTransformer(name, device="cpu", model_kwargs={"attn_implementation": "eager"})
     pieces, there = torch.ones(2, 8, dtype=torch.int64), torch.ones(2, 8, dtype=torch.int64)
-    there[1, 5:] = 0  # a mask without gaps might be left out of the graph
+    there[1, 5:] = 0  # an unbroken mask might be left out of the graph
     free = {0: "rows", 1: "pieces"}
     content = onnx_of(_Whole(model), [pieces, there], ["pieces", "there"], [free, free])
     words = model.tokenizer.backend_tokenizer.to_str().encode()

@@ -39,6 +39,6 @@ class TrainingClock:
         answers = self.starts + durations
         self.now = quorum.time(answers)
         if self._policy == "finish":
-            # A device still busy when the epoch ends never takes its update: it goes on to a later one.
+            # A device still busy when the epoch ends never takes its update: it continues with a later one.
             self._busy_until = np.where(self._busy_until < self.now[:, None], answers, self._busy_until)
         return answers

@@ -23,7 +23,7 @@ from codedfl_lab.fleet.fleet import RATED_BITS, Fleet
 
 Direction = Literal["up", "down"]
 Now = float | Seconds
-"""When something begins, in virtual seconds since the start of the run."""
+"""When something begins, in simulated seconds since the start of the run."""
 SharingConvention = Literal["authors", "per-message", "multicast"]
 """How the bulk data of a sharing phase travels and is timed.
 
@@ -67,7 +67,7 @@ class Bulk:
 class LatencyModel(Protocol):
     """How long the devices of a fleet take.
 
-    Amounts are one number or one per device. ``now`` is when it begins, in virtual seconds since the start of the
+    Amounts are one number or one per device. ``now`` is when it begins, in simulated seconds since the start of the
     run, and broadcasts to (draws, D): a model may know the time of day. All draws come from ``rng``.
 
     Examples

@@ -3,8 +3,8 @@
 numba in a process would be more than half of its memory and a third of its start, long after everything is compiled. So
 it compiles in a process of its own (``compiler``), and its machine code is kept beside the bytecode of this package, or
 in the user's cache where that cannot be written. The file is named by all that the machine code depends on and begins
-with its own digest: another processor, version or source compiles anew, and so does a file that is damaged. What cannot
-be kept is compiled at the next start.
+with its own digest: another processor, version or source compiles again, and so does a file that is damaged. What
+cannot be kept is compiled at the next start.
 
 A kernel takes addresses and numbers as C does and checks nothing; it runs without the interpreter's lock.
 """

@@ -86,7 +86,7 @@ def arithmetic_headline(results: ArithmeticResults) -> str:
 
 
 def _figure(results: ArithmeticResults) -> Pictures:
-    """One panel a size: a curve for each arithmetic, told apart in print by its dashes."""
+    """One panel a size: a curve for each arithmetic, distinguished in print by its dashes."""
 
     def draw(figure: Figure, _column: bool) -> None:
         panels = canvas.panels(figure, len(results.scores))

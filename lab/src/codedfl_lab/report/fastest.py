@@ -1,7 +1,7 @@
 """Who is fastest, in words: one sentence for a whole race, and the four that it comes down to.
 
-The four are conventional FL, the paper's scheme, ours, and the fair rival: conventional FL with our solver. What it
-gains is the solver's, what is left is the code's.
+The four are conventional FL, the paper's scheme, ours, and the strongest baseline: conventional FL with our solver.
+What it gains is the solver's, what is left is the code's.
 """
 
 from __future__ import annotations

@@ -94,8 +94,8 @@ def looks_of(shown: Sequence[SchemeResult]) -> dict[str, Look]:
 
     Each scheme has a colour and a marker, each solver a line style. Where one scheme has several curves with one
     solver, as in the paper's figure, every curve has its own colour and marker, and each scheme a line style. More than
-    six then begin again with the colours, told apart by the others; the baselines keep theirs (dropping, which is in no
-    figure of the paper, is grey).
+    six then begin again with the colours, distinguished by the others; the baselines keep theirs (dropping, which is in
+    no figure of the paper, is grey).
     """
     if len({(one.scheme, one.solver) for one in shown}) == len(shown):
         return {full_name(one): look_of(one.scheme, one.solver) for one in shown}

@@ -161,10 +161,10 @@ def _figure(results: Results, svg: str) -> str:
 
 
 def drawn_of(results: Results) -> list[SchemeResult]:
-    """The entries whose curves are in the figure: not more than can be told apart.
+    """The entries whose curves are in the figure: not more than can be distinguished.
 
-    Of a reproduction the curves of the paper's figure, dropping, ours and its fair rival; of a comparison with many
-    entries the fastest of each scheme and solver.
+    Of a reproduction the curves of the paper's figure, dropping, ours and its strongest baseline; of a comparison with
+    many entries the fastest of each scheme and solver.
     """
     sharing, step = kinds(results.schemes)[0]
     entries = entries_at(results.schemes, headline_target(results), sharing, step)

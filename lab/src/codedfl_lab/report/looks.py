@@ -1,7 +1,7 @@
 """How curves of schemes look: a colour and a marker say which scheme, a line style which solver.
 
 Only in the paper's own figure, where one scheme has many curves, every curve has a colour and a marker of its own
-(``figures``). So curves can be told apart without colours too.
+(``figures``). So curves can be distinguished without colours too.
 """
 
 from __future__ import annotations

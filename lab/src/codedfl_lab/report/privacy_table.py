@@ -33,5 +33,6 @@ def _how(rows: Sequence[PrivacyRow]) -> str:
         return "By the scheme's own rule for whom a collusion exposes."
     return (
         "Computed from what each party reads in a run, modulo a prime: a combination says something where all streams"
-        " that the parties do not know drop out of it. In a study two totals differ by whole pods, never by one device."
+        " that the parties do not know drop out of it. In a study two sums differ by whole disclosure groups, never by"
+        " one device."
     )

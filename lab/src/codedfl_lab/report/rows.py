@@ -25,7 +25,7 @@ _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 class Row:
-    """One scheme at one target, times in virtual seconds.
+    """One scheme at one target, times in simulated seconds.
 
     ``gain`` has the two factors of the speed-up, the solver's and the code's. ``directions`` are those of the total
     Gram matrix that the server learns; where it sees each gradient they are not at stake. ``seeds`` says how many
@@ -146,8 +146,8 @@ def speedup_interval(entry: SchemeResult, unit: float = 1.0) -> str:
 def split_of_gain(entry: SchemeResult) -> str:
     """Such as " (12.0 by the solver, 10.0 by the code)", to follow a speed-up; nothing where it cannot be split.
 
-    With gradient descent the solver is conventional FL's own, and what the fair rival gains are its full batches. A
-    factor below 1 is said to be one.
+    With gradient descent the solver is conventional FL's own, and what the strongest baseline gains are its full
+    batches. A factor below 1 is said to be one.
     """
     gain = entry.gain
     if not gain.solver or not gain.code or entry.scheme == FAIR_RIVAL:

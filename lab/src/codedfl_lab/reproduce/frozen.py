@@ -5,7 +5,7 @@ rows. Rows are sorted by label or dealt out by Dirichlet draws, over 25, 100 and
 once for each row whatever follows, so no method is charged for them. The sum X'X costs a device 0.2 % of what its
 embeddings cost; times are given without it, as the paper has it, and with it.
 
-Finished parts are kept (`parts`), so a run that was stopped goes on.
+Finished parts are kept (`parts`), so a run that was stopped continues.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def reproduce_frozen(
     parts: Parts | None = None,
     narrower: Sequence[Embedded] = (),
 ) -> FrozenResults:
-    """Run the benchmark on embeddings that are there, or go on with it.
+    """Run the benchmark on embeddings that are there, or continue with it.
 
     narrower: the same rows in fewer numbers, of which a sum has fewer bytes.
     """

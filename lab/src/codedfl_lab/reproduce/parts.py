@@ -1,4 +1,4 @@
-"""A long study keeps what it has finished, a file for each part: a second call goes on where the first one stopped."""
+"""A long study keeps what it has finished, a file a part: another call continues where the first one stopped."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _of(rows: Sequence[SchemeResult], sharing: str) -> list[SchemeResult]:
 
 
 def paper_entries(n_devices: int) -> list[Entry]:
-    """The curves of the figure, the schemes beyond it with their fair rivals, and both steps for the headline."""
+    """The curves of the figure, the schemes beyond it their strongest baselines, and both steps for the headline."""
     alphas = paper.alphas_for(n_devices)
     coded = [CodedPadded(alpha) for alpha in alphas]
     solvers = ("gd", "cg", DEFAULT_SOLVER)

@@ -45,7 +45,8 @@ class RoleKeyed:
     holders : int
         How many devices hold keys, the first in the run's order (the fastest where times are known); 0 is all of them.
     spare : int
-        Answers beyond the first that are waited for in each role: 1 detects a wrong one, 2t outvote t liars.
+        Answers beyond the first that are waited for in each role: 1 detects a wrong one, 2t outvote t
+        malicious devices.
     narrow : bool
         A ring of 32 bits instead of 48: enough for a target with random features, two thirds of the upload.
     blocks : int

@@ -1,6 +1,6 @@
 """Which epoch's model a training keeps: the one that held-out rows prefer, scored by other rows.
 
-The last model is not always the best: where lambda is small for the rows there are, a solver goes on to fit their
+The last model is not always the best: where lambda is small for the rows there are, a solver continues to fit their
 noise. Every second row of the test set chooses the epoch; the rows between them, which had no say, score what was
 chosen, so that the score is not that of the luckiest epoch.
 """

@@ -108,10 +108,10 @@ def train_in_processes(
 
 def _broker(folder: Path, names: tuple[str, ...], started: _Processes) -> dict[str, BrokerAddress]:
     """Everybody's way to a broker at a port that the system has chosen."""
-    listening, told = multiprocessing.Pipe(duplex=False)
+    listening, speaking = multiprocessing.Pipe(duplex=False)
     broker = BrokerFolder.create(folder, [_HOST], listen=_HOST)
-    started.add("broker", _serve_broker, folder, told)
-    told.close()
+    started.add("broker", _serve_broker, folder, speaking)
+    speaking.close()
     try:
         if listening.poll(_START_SECONDS):
             port = int(listening.recv())

@@ -24,7 +24,8 @@ def train(
 ) -> Floats:
     """Train from Theta^(1) = 0 to the end and return the model; bit for bit what ``costs.central`` computes.
 
-    before_epoch: told the number of each epoch, from 1 on, that is about to begin. on_epoch: told epoch and model.
+    before_epoch: called with the number of each epoch, from 1 on, that is about to begin.
+    on_epoch: called with epoch and model.
     stop_when: whether a model is good enough.
     """
     d, c, epoch = statistic.scales.n_features, statistic.n_outputs, 1

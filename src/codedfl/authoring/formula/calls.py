@@ -120,7 +120,7 @@ class Call:
             return [self.value(one) for one in node.args]
         return [self.value(one) for one in node.elts] if isinstance(node, ast.List | ast.Tuple) else []
 
-    def told(self, node: ast.expr) -> bool | None:
+    def truth(self, node: ast.expr) -> bool | None:
         """True or false."""
         return node.value if isinstance(node, ast.Constant) and isinstance(node.value, bool) else None
 

@@ -62,7 +62,7 @@ def formula_objection(study: Study) -> str:
         if one != other:
             return (
                 f"columns must be those that the formula makes of the ranges and levels, got {one[1]!r} in place of"
-                f" {other[1]!r} or made otherwise: draft them anew with codedfl study new --formula"
+                f" {other[1]!r} or made otherwise: draft them again with codedfl study new --formula"
             )
     if len(wanted) != len(given):
         return f"columns must be the {len(wanted)} of the formula, got {len(given)}"

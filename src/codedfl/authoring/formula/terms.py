@@ -264,7 +264,7 @@ def _of_number(call: Call, ends: tuple[float, float]) -> TermPart:
 def _powers(call: Call) -> TermPart:
     """``poly(x, 3, raw=True)``: the fit is that of orthogonal columns, which would be learnt from rows."""
     said = call.named("degree", "raw")
-    if "raw" not in said or not call.told(said["raw"]):
+    if "raw" not in said or not call.truth(said["raw"]):
         raise InvalidInput(
             f"the formula must learn nothing from rows, got {call.text[:60]}: write poly({call.column}, 2, raw=True),"
             " whose fit is the same"
@@ -280,7 +280,7 @@ def _cut(call: Call, ends: tuple[float, float]) -> TermPart:
     said = call.named("breaks", "bins", "right", "include_lowest")
     given = [said[key] for key in ("breaks", "bins") if key in said]
     breaks = call.listed(given[0]) if len(given) == 1 else []
-    flags = [call.told(said[key]) if key in said else usual for key, usual in _FLAGS]
+    flags = [call.truth(said[key]) if key in said else usual for key, usual in _FLAGS]
     if len(breaks) < 3 or breaks != sorted(set(breaks)) or len(breaks) > _MOST_CUTS or None in flags:
         raise call.refuse(
             f"cut must have 3 to {_MOST_CUTS} ascending breaks, and right and include_lowest as True or False",

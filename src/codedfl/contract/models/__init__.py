@@ -145,9 +145,9 @@ class SubModel(StudyModel):
 @register_model
 @dataclass(frozen=True)
 class TableOne(StudyModel):
-    """Table 1 over all devices: rows, gaps, mean, deviation and quantiles of numbers, counts of levels; and the target.
+    """Table 1 over all devices: rows, missing values, mean, SD and quantiles of numbers, counts of levels; the target.
 
-    by: a category of the study beside these columns, by whose levels all of it is told too, with the standardised
+    by: a category of the study beside these columns, by whose levels all of it is reported too, with the standardised
         differences of these arms; "" tells all together.
 
     >>> TableOne("table 1", ("age", "ward")).statistics
@@ -202,7 +202,7 @@ def check_zero_or_one(key: str, model: str, said: Column) -> None:
     if said.range != (0.0, 1.0) or said.step != 1.0 or said.missing is not None:
         words = ", and 0 and 1 for its words in every table" if isinstance(said, CategoryColumn) else ""
         raise InvalidInput(
-            f"{key} of the model {model!r} must be 0 or 1 without gaps, got {said.name!r}: give it"
+            f"{key} of the model {model!r} must be 0 or 1 without missing values, got {said.name!r}: give it"
             f" range = [0, 1] and step = 1{words}"
         )
 
@@ -211,7 +211,7 @@ def check_zero_or_one(key: str, model: str, said: Column) -> None:
 class TimedModel(StudyModel):
     """A model of times until an event, on a public grid. The target is the time.
 
-    event: a column of numbers that is 1 where the time ended with the event, and 0 where it was cut short.
+    event: a column of numbers that is 1 where the time ended with the event, and 0 where it was censored.
     times: the public grid, ascending. A time counts as the next one of these that ends an interval, and one beyond the
         last as censored. Intervals in which too few people of a group have the event, or are censored, are joined with
         the next by the census. One grid for all models of a study.

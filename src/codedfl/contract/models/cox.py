@@ -64,6 +64,8 @@ class CoxModel(TimedModel):
             if not columns[name].width:
                 raise InvalidInput(f"columns of the model {self.name!r} must be in_model, got {name!r}, which is not")
         if self.entry and (columns[self.entry].range is None or columns[self.entry].missing is not None):
-            raise InvalidInput(f"entry of the model {self.name!r} must be a number without gaps, got {self.entry!r}")
+            raise InvalidInput(
+                f"entry of the model {self.name!r} must be a number without missing values, got {self.entry!r}"
+            )
         if self.strata and columns[self.strata].range is not None:
             raise InvalidInput(f"strata of the model {self.name!r} must be a category, got {self.strata!r}")

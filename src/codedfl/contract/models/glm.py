@@ -72,7 +72,9 @@ class GlmModel(StudyModel):
         for key in ("weights", "offset"):
             name = getattr(self, key)
             if name and (columns[name].range is None or columns[name].missing is not None):
-                raise InvalidInput(f"{key} of the model {self.name!r} must be a number without gaps, got {name!r}")
+                raise InvalidInput(
+                    f"{key} of the model {self.name!r} must be a number without missing values, got {name!r}"
+                )
         if self.weights and columns[self.weights].grid.range[0] < 0:
             raise InvalidInput(f"weights of the model {self.name!r} must be from 0, got {self.weights!r} below")
         check_errors(self.name, self.errors, self.cluster, GLM_ERRORS)

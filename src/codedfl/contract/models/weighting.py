@@ -17,7 +17,7 @@ class IptwModel(GlmModel):
     """The average effect of a treatment on the target: means, or risks of the second of two classes, by weighting.
 
     The columns say the chance of the treatment, by a logistic model (the propensity). Devices make the weights of its
-    coefficients, which every device is told. Errors are those of both steps together.
+    coefficients, which every device receives. Errors are those of both steps together.
 
     treatment: a column of numbers that is 1 where a row was treated and else 0, beside the model's columns.
     bound: as for ``logistic``; no weight is larger than 1 + exp(bound).

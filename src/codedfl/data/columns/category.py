@@ -21,9 +21,9 @@ class CategoryColumn(BaseColumn):
     name: the column's name in every table.
     levels: all names there are, at least two; the first is the reference, and is all zeros in X. Truth values are the
         levels "false" and "true"; whole numbers are written without a point.
-    missing: the level that a gap counts as; None refuses rows with gaps.
+    missing: the level that a missing value counts as; None refuses rows with missing values.
     other: the level that an unknown name counts as; None refuses rows with unknown names.
-    missing_codes: names, such as "-9" and "unknown", that the tables have in place of a gap.
+    missing_codes: names, such as "-9" and "unknown", that the tables have in place of a missing value.
     in_model: false for a column that only others are made of.
     merged: names of rare levels, which count as the level ``other``, or "other" where the column has none.
 

@@ -55,7 +55,7 @@ class BaseColumn(ABC):
 
 @dataclass(frozen=True)
 class ColumnReport:
-    """What was odd about one column of a table: gaps, names that are no level, numbers beyond a public range."""
+    """What was odd about one column: missing values, names that are no level, numbers beyond a public range."""
 
     name: str
     n_missing: int = 0
@@ -69,7 +69,7 @@ class ColumnReport:
         """Why the table cannot be used, in one line with what to do; None if it can."""
         if self.n_missing and self.refused:
             return (
-                f"column {self.name!r} of {table} must have no gaps, got {self.n_missing}:"
+                f"column {self.name!r} of {table} must have no missing values, got {self.n_missing}:"
                 " say what a missing value becomes, or leave those rows out"
             )
         if self.n_unknown and self.unknown_refused:

@@ -71,7 +71,7 @@ class Grid:
         return np.where(np.isnan(values), GAP, np.nan_to_num(steps)).astype(np.int64), clipped
 
     def values(self, codes: Integers) -> Floats:
-        """Real numbers of codes that are no gaps."""
+        """Real numbers of codes that are no missing values."""
         return self.range[0] + codes.astype(np.float64) * self.step
 
     def decimals(self, codes: Integers) -> Floats:
@@ -99,7 +99,7 @@ class Units(NamedTuple):
 
     limit: the largest integer in size. low, high: the range in reals.
     by_moments: whether the penalty weighs it by its deviation.
-    measured: whether it is a number of the table; levels and marks of gaps are not.
+    measured: whether it is a number of the table; levels and marks of missing values are not.
     """
 
     step: Any

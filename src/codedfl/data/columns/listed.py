@@ -2,7 +2,8 @@
 
 Everything here is public and the same on all devices: a category's levels, what a missing value becomes. A number stays
 one column; a category becomes one column of 0 and 1 for each level but the first, which is the reference (so that
-together with a constant the columns are independent); where gaps are allowed in numbers, one more column marks them.
+together with a constant the columns are independent); where numbers may be missing, one more column marks
+them.
 
 How numbers are scaled is not said here (``preprocessing``).
 """
@@ -55,7 +56,7 @@ class Columns:
 
     @classmethod
     def of_numbers(cls, names: Iterable[str]) -> Columns:
-        """Plain numbers without gaps."""
+        """Plain numbers without missing values."""
         return cls(tuple(NumberColumn(name) for name in names))
 
     def __iter__(self) -> Iterator[str]:
@@ -100,7 +101,7 @@ class Columns:
         return X
 
     def usable(self, table: RawTable) -> NDArray[np.bool_]:
-        """Which rows have no gap and no unknown name that is refused."""
+        """Which rows have no missing value and no unknown name that is refused."""
         usable = np.ones(len(table), dtype=np.bool_)
         for column, values in zip(self.columns, self._values(table), strict=True):
             if not isinstance(column, DerivedColumn):

@@ -37,7 +37,7 @@ class Number(BaseColumn):
         return Grid(f"range of {self._what}", self.range, self.step)
 
     def read(self, values: Rows, table: str) -> Floats:
-        """The numbers of a table, NaN where there is a gap."""
+        """The numbers of a table, NaN where there is a missing value."""
         found = all_numbers(without_codes(values, self.missing_codes), f"{self._what} of {table}")
         infinite = np.isinf(found)
         if infinite.any():
@@ -53,10 +53,10 @@ class NumberColumn(Number):
     name: the column's name in every table.
     range: what is possible, public, [low, high]. Values beyond are clipped to it and counted.
     step: the unit of record at the site that writes coarsest.
-    missing_codes: numbers and texts, such as -9 and "<5", that the tables have in place of a gap.
-    missing: what a gap becomes; None refuses rows with gaps.
-    indicator: with ``missing``, one more column that is 1 where there was a gap. With linear features the model then
-        learns what a gap means, and ``missing`` itself has no effect.
+    missing_codes: numbers and texts, such as -9 and "<5", that the tables have in place of a missing value.
+    missing: what a missing value becomes; None refuses rows with missing values.
+    indicator: with ``missing``, one more column that is 1 where a value was missing. With linear features the model
+        then learns what a missing value means, and ``missing`` itself has no effect.
     in_model: false for a column that only others are made of.
     scale: how the penalty weighs a number: "moments" by its deviation over all devices, "range" by its range.
 
@@ -97,7 +97,7 @@ class NumberColumn(Number):
 
     @property
     def design_names(self) -> tuple[str, ...]:
-        """The columns of X that it becomes: the number, and the mark of its gaps."""
+        """The columns of X that it becomes: the number, and the mark of its missing values."""
         marked = self.missing is not None and self.indicator
         return ((self.name, f"{self.name} missing") if marked else (self.name,)) if self.in_model else ()
 
@@ -107,7 +107,7 @@ class NumberColumn(Number):
 
     @property
     def units(self) -> list[Units]:
-        """Of the number and the mark of its gaps."""
+        """Of the number and the mark of its missing values."""
         return [Units.on(self.grid, self.scale == "moments"), LEVEL][: self.width]
 
     def encode(self, values: Rows, table: str) -> tuple[Floats, ColumnReport]:
@@ -119,24 +119,24 @@ class NumberColumn(Number):
         return encoded, ColumnReport(self.name, int(gap.sum()), refused=self.missing is None)
 
     def made_of(self, values: Rows) -> Rows:
-        """What derived columns are made of: the numbers of a table with their gaps filled."""
+        """What derived columns are made of: the numbers of a table with their missing values filled."""
         numbers = as_numbers(without_codes(values, self.missing_codes))
         return numbers if self.missing is None else np.where(np.isnan(numbers), self.missing, numbers)
 
     def codes(self, values: Rows, table: str) -> tuple[Integers, ColumnReport]:
-        """The place of each row on the grid, -1 for a gap, and what was odd."""
+        """The place of each row on the grid, -1 for a missing value, and what was odd."""
         numbers = self.read(values, table)
         codes, clipped = self.grid.codes(numbers)
         gaps = int(np.isnan(numbers).sum())
         return codes, ColumnReport(self.name, gaps, refused=self.missing is None, n_clipped=clipped)
 
     def values(self, codes: Integers) -> Rows:
-        """Real numbers; gaps take ``missing``."""
+        """Real numbers; missing values take ``missing``."""
         fill = np.nan if self.missing is None else self.missing
         return np.where(codes == GAP, fill, self.grid.decimals(codes))
 
     def design(self, codes: Integers) -> Integers:
-        """The number less its offset, and the mark of its gaps, which take the code of ``missing``."""
+        """The number less its offset, and the mark of its missing values, which take the code of ``missing``."""
         fill = 0.0 if self.missing is None else self.missing
         filled = np.where(codes == GAP, self.grid.codes(np.array([fill]))[0], codes) - self.grid.offset
         return np.stack([filled, codes == GAP], axis=1)[:, : self.width].astype(np.int64)
@@ -151,7 +151,7 @@ class NumberColumn(Number):
         return replace(self, in_model=False)
 
     def coarser(self, gone: tuple[int, ...]) -> tuple[Self | None, Integers]:
-        """The column, for (0,) without its mark of gaps, and no new codes; None for (1,): it would pick out people."""
+        """The column, for (0,) without its mark of missing, and no new codes; None for (1,), which picks out people."""
         if gone not in ((), (0,), (1,)):
             raise InvalidInput(f"merged of {self._what} must be (), (0,) or (1,), being a number, got {gone}")
         left = None if gone == (1,) else replace(self, indicator=False) if gone else self

@@ -54,7 +54,7 @@ def column_of(said: Unchecked, usual_scale: str = "moments", more: Collection[st
 
 
 def gap_codes(what: str, said: Any) -> tuple[float | str, ...]:
-    """What stands for a gap; a number that is none would equal nothing."""
+    """What stands for a missing value; a number that is none would equal nothing."""
     codes: tuple[float | str, ...] = typed(what, said, _CODES)
     if any(one != one for one in codes):
         raise InvalidInput(f"{what} must be a list of numbers or texts, got {said!r:.80}")

@@ -22,7 +22,7 @@ class NumberTarget(Number):
     name: the column's name.
     range: public, [low, high]; values beyond are clipped to it and counted.
     step: its unit of record at the site that writes coarsest.
-    missing_codes: numbers and texts that the tables have in place of a gap.
+    missing_codes: numbers and texts that the tables have in place of a missing value.
     function: of what tables have, such as "log", which is then predicted; range and step are the function's.
 
     >>> NumberTarget("days", (0.0, 60.0), 1.0).codes(np.array([7.0]), "t.csv")[0].tolist()
@@ -58,7 +58,7 @@ class NumberTarget(Number):
         return TargetLabels(float(low), float(high), self.function)
 
     def codes(self, values: Rows, table: str) -> tuple[Integers, ColumnReport]:
-        """The place of each row's value on the grid, and how many were clipped. Gaps are refused."""
+        """The place of each row's value on the grid, and how many were clipped. Missing values are refused."""
         _check_no_gaps(self.name, without_codes(values, self.missing_codes), table)
         numbers = self.read(values, table)
         found = self.labels().measured(numbers)
@@ -96,7 +96,7 @@ class ClassTarget(BaseColumn):
 
     name: the column's name.
     classes: all there may be, text or whole numbers, in the file's order: of two the second is the one modelled.
-    missing_codes: texts or numbers that the tables have in place of a gap.
+    missing_codes: texts or numbers that the tables have in place of a missing value.
 
     >>> ClassTarget("sick", ("no", "yes")).codes(np.array(["yes", "no"]), "t.csv")[0].tolist()
     [1, 0]
@@ -121,7 +121,7 @@ class ClassTarget(BaseColumn):
         return str(self.classes[1]) if len(self.classes) == 2 else ""
 
     def codes(self, values: Rows, table: str) -> tuple[Integers, ColumnReport]:
-        """The place of each row's class. Gaps and unknown classes are refused."""
+        """The place of each row's class. Missing values and unknown classes are refused."""
         values = without_codes(values, self.missing_codes)
         _check_no_gaps(self.name, values, table)
         classes = self.classes
@@ -160,5 +160,5 @@ def _check_no_gaps(name: str, values: Rows, table: str) -> None:
     gap = gaps(values)
     if gap.any():
         raise InvalidInput(
-            f"the target {name!r} of {table} must have no gaps, got {int(gap.sum())}: leave those rows out"
+            f"the target {name!r} of {table} must have no missing values, got {int(gap.sum())}: leave those rows out"
         )

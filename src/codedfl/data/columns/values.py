@@ -1,4 +1,4 @@
-"""The values of a table as columns read them: gaps and what stands for them, numbers, and the names of levels."""
+"""A table's values as columns read them: missing ones and what stands for them, numbers, and names of levels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
 def without_codes(values: Rows, codes: tuple[Any, ...]) -> Rows:
-    """Values with gaps where a code stands for one.
+    """Values with missing values where a code stands for one.
 
     >>> without_codes(np.array([3.0, -9.0]), (-9.0,))
     array([ 3., nan])
@@ -31,7 +31,7 @@ def without_codes(values: Rows, codes: tuple[Any, ...]) -> Rows:
 
 
 def as_numbers(values: Rows) -> Floats:
-    """Cells as numbers; NaN for gaps, and for text that is none.
+    """Cells as numbers; NaN for missing values, and for text that is none.
 
     >>> as_numbers(np.array(["2.13", "<5", ""]))
     array([2.13,  nan,  nan])
@@ -43,7 +43,7 @@ def as_numbers(values: Rows) -> Floats:
 
 
 def all_numbers(values: Rows, what: str) -> Floats:
-    """Cells as numbers, with NaN for gaps; refuses other text, and names the first such cell: ``what`` has it.
+    """Cells as numbers, with NaN for missing ones; refuses other text, and names the first such cell: ``what`` has it.
 
     >>> all_numbers(np.array(["2.13", "<5"]), "column 'crp' of t.csv")
     Traceback (most recent call last):
@@ -63,7 +63,7 @@ the cell empty, or list it in missing_codes
 
 
 def as_texts(values: Rows) -> Rows:
-    """Values as levels are written: numbers without a needless point, gaps as ""."""
+    """Values as levels are written: numbers without a needless point, missing values as ""."""
     if values.dtype.kind == "U":
         return values
     known: Mapping[float, str] = {value: as_text(value) for value in np.unique(values[np.isfinite(values)]).tolist()}

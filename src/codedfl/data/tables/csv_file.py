@@ -178,14 +178,14 @@ def _numbers(cells: list[str] | tuple[str, ...]) -> Floats | None:
         return np.array(cells, dtype=np.float64)
     except ValueError:
         pass
-    try:  # gaps are text to numpy
+    try:  # missing values are text to numpy
         return np.array([_NAN.get(cell.strip(), cell) for cell in cells], dtype=np.float64)
     except ValueError:
         return None
 
 
 def _is_mixed(parts: tuple[Rows, ...]) -> bool:
-    """Numbers in one block, text in another; a block of nothing but gaps fits both, but is read as numbers."""
+    """Numbers in one block, text in another; a block with every value missing fits both, and is read as numbers."""
     return len({part.dtype.kind for part in parts}) > 1
 
 

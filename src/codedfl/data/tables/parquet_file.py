@@ -43,7 +43,7 @@ def _column(table: str, name: str, column: Any) -> Rows:
     if pyarrow.types.is_decimal(column.type):
         column = column.cast(pyarrow.float64())
     if pyarrow.types.is_floating(column.type) or pyarrow.types.is_integer(column.type):
-        return np.asarray(column.to_numpy(), dtype=np.float64)  # gaps become NaN
+        return np.asarray(column.to_numpy(), dtype=np.float64)  # missing values become NaN
     if pyarrow.types.is_null(column.type):
         return np.full(len(column), np.nan)
     if pyarrow.types.is_nested(column.type):

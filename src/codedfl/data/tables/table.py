@@ -1,7 +1,7 @@
-"""A table in memory: named columns, each of numbers or of text, with gaps where values are missing.
+"""A table in memory: named columns, each of numbers or of text, in which values may be missing.
 
-Numbers are float64 with NaN for a gap, text is text with "" for a gap; truth values are the texts "false" and "true",
-dates are text. Which of them a model uses, and how, is ``codedfl.data.columns``.
+A missing number is NaN, a missing text is "". Numbers are float64, truth values the texts "false" and "true", dates are
+text. Which of them a model uses, and how, is ``codedfl.data.columns``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Heavy tails: whatever a device does may take many times as long as usual, anew each time."""
+"""Heavy tails: whatever a device does may take many times as long as usual, drawn each time."""
 
 from __future__ import annotations
 

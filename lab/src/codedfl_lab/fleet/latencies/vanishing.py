@@ -1,4 +1,4 @@
-"""Devices that vanish and return: while one is away, nothing of what it does goes on."""
+"""Devices that vanish and return: while one is away, nothing of what it does continues."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from codedfl_lab.fleet.latency_models import register_latency
 @register_latency
 @dataclass(frozen=True)
 class Vanishing(Altered):
-    """In each period a device is away with some probability; what it had begun goes on when it is back.
+    """In each period a device is away with some probability; what it had begun continues when it is back.
 
     probability: that a device is away in a period.
     period: in seconds. With 0.2 and 30 a device that is away stays away for 37 s on average.
