@@ -454,6 +454,17 @@ def test_a_draft_reads_as_a_study_that_takes_its_sample():
     assert stay.target == NumberTarget("age", (0.0, 900.0), 0.001), "at most 2**19 steps of the sample"
 
 
+def test_words_in_a_number_column_are_drafted_as_codes_where_enough_rows_have_them():
+    """A hospital's "k.A." needs no second look; a text of one row is nobody else's to read."""
+    crp = [*(["<5"] * 5), *(["n/a"] * 6), "call Dr. X", *(str(one) for one in range(20))]
+    (column,) = draft_of_table(as_raw_table({"crp": crp, "days": list(range(32))}), "days", "t").columns
+    assert column.missing_codes == ("n/a", "<5") and column.missing is not None
+    assert column.noticed == (
+        '12 cells of the sample are no numbers: missing_codes takes ["n/a", "<5"] as missing.'
+        " '<5' is a number's bound: better a number in every table, and no code."
+    )
+
+
 def test_a_draft_does_not_tell_the_texts_that_few_people_have():
     blood = ["A"] * 20 + ["B"] * 14 + ["Bombay", "0", "0", "=HYPERLINK(1)", "", "AB"]
     table = as_raw_table({"blood": blood, "days": np.arange(40.0)}, "t.csv")

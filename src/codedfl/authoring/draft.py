@@ -166,14 +166,34 @@ def draft_of_table(
             )
         if _like_ids(values):
             noticed = "another whole number in every row, as ids have: drop it, or say id = above."
-        if odd := int((np.isnan(as_numbers(values)) & (as_texts(values) != "")).sum()):
-            noticed = f"{odd} cell(s) of the sample are no numbers: study check names the first; see missing_codes."
+        words, odd = _words(values)
+        if odd:
+            noticed = _odd_cells(words, odd)
         missing = None if one.missing is None else mean
-        columns.append(DraftColumn(one.name, grid=grid, missing=missing, noticed=noticed, fill=fill))
+        columns.append(
+            DraftColumn(one.name, grid=grid, missing=missing, noticed=noticed, missing_codes=words, fill=fill)
+        )
     ids = [one for one in table.names if one != target and numbers_the_rows(one, table.column(one))]
     goal = _target(table, target, task)
     rows, found = max(_ROWS, _power_above(len(table))), ids[0] if ids else None
     return Draft(name, tuple(columns), goal, rows, found, guess.left_out)
+
+
+def _words(values: Rows) -> tuple[tuple[str, ...], int]:
+    """Texts that enough rows have in a column of numbers, most frequent first, and how many cells are no numbers."""
+    texts = as_texts(values)
+    different, counts = np.unique(texts[np.isnan(as_numbers(values)) & (texts != "")], return_counts=True)
+    # Invariant: everybody sees the file, so it holds no text that few rows have.
+    words = [str(different[place]) for place in np.argsort(-counts, kind="stable") if counts[place] >= SMALLEST_CELL]
+    return tuple(words), int(counts.sum())
+
+
+def _odd_cells(words: tuple[str, ...], odd: int) -> str:
+    if not words:
+        return f"{odd} cell(s) of the sample are no numbers: study check names the first; see missing_codes."
+    bounds = [word for word in words if word[0] in "<>"]
+    advice = f" {bounds[0]!r} is a number's bound: better a number in every table, and no code." if bounds else ""
+    return f"{odd} cells of the sample are no numbers: missing_codes takes {_listed(words)} as missing.{advice}"
 
 
 def _fill(values: Floats, grid: tuple[float, float, float]) -> tuple[float, str]:
