@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -24,7 +24,16 @@ if TYPE_CHECKING:  # with the first request: a device may wait for days
 
 CENSUS = "census"
 MANY_DEVICES = 50  # with more devices than this, not everybody holds a role
+_MOST_READ = 8  # requests that are known to mean what they mean
 HOLDERS_PER_ROLE = 12  # and each role has this number of holders
+
+
+class ReadRequest(NamedTuple):
+    """What a request comes to: it follows from the study and its own bytes, whoever asks and how often."""
+
+    ask: Ask
+    statistic: Statistic
+    layout: Layout
 
 
 @dataclass(frozen=True)
@@ -65,24 +74,32 @@ class StudySums:
             holders,
         )
 
-    def ask(self, data: bytes) -> Ask:
-        """A request that follows from the study; ``Refused`` otherwise."""
-        from codedfl.statistics.statistic import Ask
+    @cached_property
+    def _read(self) -> Callable[[bytes], ReadRequest]:
+        """Every message of a sum repeats its request: the newest few are read once, and no server can ask for more."""
+        return lru_cache(maxsize=_MOST_READ)(self._read_once)
+
+    def _read_once(self, data: bytes) -> ReadRequest:
+        from codedfl.statistics.statistic import Ask, statistic_of
 
         try:
-            return Ask.decode(data, self.study)
+            ask = Ask.decode(data, self.study)
         except MessageRefused as error:
             raise Refused("request", str(error)) from None
+        statistic = statistic_of(self.study, ask)
+        layout = statistic.layout(len(self.roster.owners))
+        return ReadRequest(ask, statistic, layout if self.terms.can_certify else replace(layout, certified=False))
+
+    def ask(self, data: bytes) -> Ask:
+        """A request that follows from the study; ``Refused`` otherwise."""
+        return self._read(data).ask
 
     def statistic(self, data: bytes) -> Statistic:
-        from codedfl.statistics.statistic import statistic_of
-
-        return statistic_of(self.study, self.ask(data))
+        return self._read(data).statistic
 
     def layout(self, ask: bytes) -> Layout:
         """How the numbers of a request are laid out."""
-        found = self.statistic(ask).layout(len(self.roster.owners))
-        return found if self.terms.can_certify else replace(found, certified=False)
+        return self._read(ask).layout
 
     def groups(self, ask: bytes) -> Collection[int]:
         """The disclosure groups that the request is for; empty where any union of groups may be."""

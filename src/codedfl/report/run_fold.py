@@ -6,7 +6,7 @@ A server folds what it sees (``run_watch``), a page what a log says (``run_state
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass, field
 
 from codedfl.report.event_log import Begun, EpochScored, Finished, Opened, Scored
@@ -107,6 +107,11 @@ class RunView:
         return json.dumps(asdict(self), separators=(",", ":"))
 
 
+class _Devices(dict[str, DeviceLane]):
+    def __missing__(self, name: str) -> DeviceLane:
+        return self.setdefault(name, DeviceLane(name))
+
+
 class RunFold:
     """What the events of one run add up to; ``view`` is it, and what costs a look at all devices is made by ``look``.
 
@@ -122,10 +127,10 @@ class RunFold:
 
     def __init__(self) -> None:
         self.view = RunView()
-        self.devices: dict[str, DeviceLane] = {}
+        self.devices = _Devices()
         self.answers: Counter[int] = Counter()  # replies in time to each epoch of the sum that is asked for
         self.received = self.sent = 0  # bytes of replies that events speak of, and bytes that left
-        self._lanes: dict[str, dict[int, str]] = {}
+        self._lanes: defaultdict[str, dict[int, str]] = defaultdict(dict)
         self._shows_all = False
         self._asked: set[str] = set()
         self._parts: list[tuple[set[str], int]] = []
@@ -150,7 +155,7 @@ class RunFold:
         # Nothing follows from the other kinds of events.
         match event:
             case OfDevice():
-                self._take_of(self._device(event.device), event)
+                self._take_of(self.devices[event.device], event)
             case Sent():
                 self.sent += event.bytes
             case Opened():
@@ -171,7 +176,7 @@ class RunFold:
                 self._gather(event)
             case Listed(names) if view.stage in ("", "gram", "products"):  # what the model is made of
                 for name in {*names, *self.devices}:
-                    self._list(self._device(name), name in names)
+                    self._list(self.devices[name], name in names)
             case PhaseBegun(phase):
                 view.phase = phase
             case EpochScored():
@@ -183,9 +188,6 @@ class RunFold:
                 view.received, view.sent = event.received or view.received, event.sent or view.sent
                 view.seconds_left = None
 
-    def _device(self, name: str) -> DeviceLane:
-        return self.devices.setdefault(name, DeviceLane(name))
-
     def _take_of(self, device: DeviceLane, event: OfDevice) -> None:
         match event:
             case Connected() | Disconnected():
@@ -196,16 +198,13 @@ class RunFold:
                 device.upload = event.here, event.bytes
             case UploadTaken():
                 device.state, device.upload = "uploaded", (event.bytes, event.bytes)
-                self._count(device, event.bytes)
             case WrongReply():
-                device.lied, self._lane_of(device)[event.epoch] = event.epoch, LIED
+                device.lied, self._lanes[device.name][event.epoch] = event.epoch, LIED
             case Replied() | RepliedLate():
-                self._count(device, event.bytes)
                 self._answered(device, event)
-
-    def _count(self, device: DeviceLane, size: int) -> None:
-        device.bytes += size
-        self.received += size
+        if isinstance(event, UploadTaken | Replied | RepliedLate):
+            device.bytes += event.bytes
+            self.received += event.bytes
 
     def _answered(self, device: DeviceLane, event: Replied | RepliedLate) -> None:
         device.answers += 1
@@ -215,7 +214,7 @@ class RunFold:
             device.spare += 1
         if not self.in_training:
             return
-        lane = self._lane_of(device)
+        lane = self._lanes[device.name]
         if isinstance(event, Replied):
             device.in_time += 1
             lane[event.epoch] = IN_TIME
@@ -236,7 +235,7 @@ class RunFold:
         self._parts = [(set(part.members), part.needed) for part in event.parts]
         self._asked = {name for members, _ in self._parts for name in members}
         for name in event.names:
-            self._device(name)
+            self.devices[name]
         self._labels = [f"{event.kind} {number}" for number in range(1, len(self._parts) + 1)]
         if len(self._parts) > 1:
             for label, (members, _) in zip(self._labels, self._parts, strict=True):
@@ -261,7 +260,7 @@ class RunFold:
         view.seconds_left = None if pace is None or not view.epochs else pace * max(0, view.epochs - epoch)
         for name in self._asked:
             device = self.devices[name]
-            lane = self._lane_of(device)
+            lane = self._lanes[device.name]
             if epoch not in lane and (device.lied is None or device.lied > epoch):
                 lane[epoch] = MISSING
                 device.missing += 1
@@ -295,9 +294,6 @@ class RunFold:
                 for label, (members, needed) in zip(self._labels, self._parts, strict=True)
             ]
         return view
-
-    def _lane_of(self, device: DeviceLane) -> dict[int, str]:
-        return self._lanes.setdefault(device.name, {})
 
     def _lane(self, device: DeviceLane, epochs: range) -> str:
         found = self._lanes.get(device.name, {})

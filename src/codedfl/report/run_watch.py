@@ -15,7 +15,7 @@ from codedfl.device.study_sums import StudySums
 from codedfl.errors import CodedFLError
 from codedfl.private_files import make_private_folder
 from codedfl.report.event_log import EVENTS_FILE, Begun, Clock, EpochScored, EventLog, Finished
-from codedfl.report.run_fold import DeviceLane, RunFold, RunView
+from codedfl.report.run_fold import DeviceLane, RunFold
 from codedfl.sum.events import Event, PhaseBegun
 
 
@@ -45,20 +45,12 @@ class RunWatch:
         """
         self.failure: OSError | None = None  # why the log ends early: a run is not worth less for that
         self._fold = RunFold()
+        self.view = self._fold.view  # how far the run is
+        self.devices: Mapping[str, DeviceLane] = self._fold.devices  # each, as far as the server can see it
         self._now, self._clock = now, clock
         self._folder, self._log, self._private = folder, None, private
 
     _log: EventLog | None
-
-    @property
-    def view(self) -> RunView:
-        """How far the run is."""
-        return self._fold.view
-
-    @property
-    def devices(self) -> Mapping[str, DeviceLane]:
-        """Each device, as far as the server can see it."""
-        return self._fold.devices
 
     def take(self, event: Event) -> None:
         """Something happened: fold it, and write it down."""
