@@ -87,14 +87,12 @@ def test_who_holds_which_row_changes_no_bit():
 
 
 def test_ranges_of_a_table_one_leave_room_for_the_bound():
-    """As a user would: describe, draft, take the logistic model out of its comment."""
+    """As a user would: describe, draft, with one further model."""
     case, _ = MADE["fair"]()
     described = parse_study(study_text(draft_of_table(case.table, case.target, "fair").describing()))
     told = conducted(described, dealt(described, case.table)).to_dict()
-    text = study_text(draft_from_table_one(told, "", "fair"))
-    head, remark, commented = text.partition("# Odds ratios")
-    study = parse_study(head + commented.partition("\n")[2].replace("# ", ""))
-    assert remark and [one.kind for one in study.models] == ["logistic"]
+    study = parse_study(study_text(replace(draft_from_table_one(told, "", "fair"), kind="logistic")))
+    assert [one.kind for one in study.models] == ["logistic"]
     (fit,) = conducted(study, dealt(study, case.table)).models
     assert isinstance(fit, GlmFinding), fit.lines()
 

@@ -122,15 +122,24 @@ def test_the_real_study_clips_nobody_and_is_approved_after_the_description(tmp_p
     digest, key = roster.digest().hex(), "ab" * 32
     first = replace(describing(tables[0]), roster=digest, server_key=key)
     _, result = described(first, as_raw_table(pooled(tables)))
-    text = study_text(draft_from_table_one(result, "", "stay", drop=("change",)))
-    study = parse_study(text)
+    study, models = (
+        parse_study(study_text(draft_from_table_one(result, "", "stay", drop=("change",)))),
+        result["models"],
+    )
     study = replace(study, roster=digest, server_key=key)
     assert study.target == NumberTarget("days", (0.0, 15.0), 1.0) and study.id == "patient_id"
-    fills = {one.name: one.missing for one in study.columns}
+    assert study.complete_cases and all(one.missing is None for one in study.columns)
+    assert draft_from_table_one(result, "", "stay").complete_cases
+    few = {
+        **result,
+        "models": [{**one, "columns": [*map(_few_missing, one["columns"])]} for one in models],
+    }
+    text = study_text(draft_from_table_one(few, "", "stay", drop=("change",)))
+    fills = {one.name: one.missing for one in parse_study(text).columns}
     crp = np.concatenate([one.column("crp") for one in tables])
-    assert [name for name, fill in fills.items() if fill is not None] == ["crp"], "where somebody lacks one"
+    assert [name for name, fill in fills.items() if fill is not None] == ["crp"], "few rows: both studies have them"
     (said,) = (line for line in text.splitlines() if line.startswith("# Noticed: it has missing values"))
-    assert f"missing fills with {fills['crp']}, the mean of all devices, and marks. To leave such rows out:" in said
+    assert f"missing fills with {fills['crp']}, the mean of all devices, and marks: " in said
     step = study.columns[1].grid.step
     assert abs(float(fills["crp"] or 0.0) - np.nanmean(crp)) <= step, "filled with the mean of all, not with 0"
     folder = DeviceFolder(tmp_path / "clinic-0")
@@ -138,6 +147,10 @@ def test_the_real_study_clips_nobody_and_is_approved_after_the_description(tmp_p
     for one in (first, replace(study, held_out=0.0)):
         approve(one, roster, *party, Deciding("Ada", "now"))
     assert all(not folder.frozen(one.digest()).clipped for one in (first, replace(study, held_out=0.0)))
+
+
+def _few_missing(column: dict[str, Any]) -> dict[str, Any]:
+    return {**column, "missing": "few"} if column["name"] == "crp" else column
 
 
 def test_who_could_be_described_can_take_part():

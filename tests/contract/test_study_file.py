@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codedfl.authoring.check import check_table
-from codedfl.authoring.draft import draft_of_table, study_text, unit_of_record, wide_range
+from codedfl.authoring.draft import draft_of_table, study_text
+from codedfl.authoring.ranges import fitting_range, unit_of_record
 from codedfl.contract.merging import merged_study, recoded
 from codedfl.contract.models import SubModel
 from codedfl.contract.study import Study
@@ -444,21 +445,22 @@ def test_a_draft_reads_as_a_study_that_takes_its_sample():
     text = study_text(draft_of_table(table, "sick", "sample"))
     study = parse_study(text)
     assert (study.table_columns.names, study.id) == (("age", "crp", "ward"), "id")
-    assert study.columns[0].range == (0.0, 900.0)
+    assert study.columns[0].range == (0.0, 120.0), "of an age"
+    assert study.complete_cases and study.columns[1].missing is None
     assert study.columns[1].step == 0.01
     assert study.task == "classification"
     assert not any(one.objection for one in check_table(study, table).columns)
     assert sum("#" in line for line in text.splitlines()) > 20
     assert "97" not in text, "a person's value must not stand in the file"
     stay = parse_study(study_text(draft_of_table(table, "age", "sample", drop=("ward",))))
-    assert stay.target == NumberTarget("age", (0.0, 900.0), 0.001), "at most 2**19 steps of the sample"
+    assert stay.target == NumberTarget("age", (0.0, 120.0), 0.001), "at most 2**19 steps of the sample"
 
 
 def test_words_in_a_number_column_are_drafted_as_codes_where_enough_rows_have_them():
     """A hospital's "k.A." needs no second look; a text of one row is nobody else's to read."""
     crp = [*(["<5"] * 5), *(["n/a"] * 6), "call Dr. X", *(str(one) for one in range(20))]
     (column,) = draft_of_table(as_raw_table({"crp": crp, "days": list(range(32))}), "days", "t").columns
-    assert column.missing_codes == ("n/a", "<5") and column.missing is not None
+    assert column.missing_codes == ("n/a", "<5") and column.missing is None
     assert column.noticed == (
         '12 cells of the sample are no numbers: missing_codes takes ["n/a", "<5"] as missing.'
         " '<5' is a number's bound: better a number in every table, and no code."
@@ -470,7 +472,8 @@ def test_a_draft_does_not_tell_the_texts_that_few_people_have():
     table = as_raw_table({"blood": blood, "days": np.arange(40.0)}, "t.csv")
     draft = draft_of_table(table, "days", "t")
     (one,) = draft.columns
-    assert (one.levels, one.other, one.rare) == (("A", "B", "other", "missing"), "other", 4)
+    assert (one.levels, one.other, one.rare) == (("A", "B", "other"), "other", 4) and draft.complete_cases
+    assert draft.describing().columns[0].levels == ("A", "B", "other", "missing")
     for text in (study_text(draft), study_text(draft.describing())):
         assert "Bombay" not in text and "HYPERLINK" not in text
         assert not any(found.objection for found in check_table(parse_study(text), table).columns)
@@ -534,17 +537,17 @@ def test_many_codes_are_levels_and_ids_are_left_out_and_said():
     ("values", "expected"),
     [
         ([0, 1], (0.0, 1.0)),
-        ([18, 97], (0.0, 900.0)),
-        ([1990, 2020], (1650.0, 2350.0)),
-        ([3, 3], (0.0, 35.0)),
-        ([-20, 700], (-7500.0, 8000.0)),
-        ([-7, -2], (-60.0, 0.0)),
+        ([18, 97], (0.0, 180.0)),
+        ([1990, 2020], (1960.0, 2050.0)),
+        ([3, 3], (0.0, 6.0)),
+        ([-20, 700], (-800.0, 1600.0)),
+        ([-7, -2], (-12.0, 0.0)),
         ([0.0], (0.0, 1.0)),
-        ([1e-9, 3e-9], (0.0, 2.5e-8)),
+        ([1e-9, 3e-9], (0.0, 5e-9)),
     ],
 )
-def test_ranges_are_wide_and_rounded_outwards(values: list[float], expected: tuple[float, float]):
-    assert wide_range(np.array(values)) == expected
+def test_ranges_have_room_and_are_rounded_outwards(values: list[float], expected: tuple[float, float]):
+    assert fitting_range(np.array(values)) == expected
 
 
 @pytest.mark.parametrize(
@@ -607,10 +610,15 @@ def test_ids_and_codes_of_gaps_are_noticed_in_a_draft():
     }
     draft = draft_of_table(as_raw_table(columns, "t.csv"), "days", "t")
     assert draft.id == "patient" and draft.noticed == ("column 'patient' of t.csv only numbers the rows: left out",)
-    noticed = {one.name: one.noticed.partition(":")[0] for one in draft.columns}
+    noticed = {one.name: " ".join(one.remarks).partition(":")[0] for one in draft.columns}
     assert noticed == {
         "case": "another whole number in every row, as ids have",
-        "bmi": "-9 far from all others, as codes of missing values are",
-        "crp": "999 far from all others, as codes of missing values are",
+        "bmi": "-9 far from all others, taken for codes of missing values",
+        "crp": "999 far from all others, taken for codes of missing values",
         "age": "",
     }
+    assert {one.name: one.missing_codes for one in draft.columns if one.missing_codes} == {"bmi": (-9,), "crp": (999,)}
+    assert "leaves out 2 of 40 rows of the sample, for missing values (bmi 2, crp 2); instead drop" in draft.said[0]
+    table = as_raw_table(columns, "t.csv")
+    study = parse_study(study_text(draft))
+    assert check_table(study, table).usable and study.columns[1].range == (5.0, 50.0), "as of the 38 others"

@@ -170,6 +170,11 @@ class NotFound:
     kind: str
     why: str
 
+    @property
+    def none(self) -> str:
+        """Why there is none."""
+        return self.why
+
     def to_dict(self) -> JsonObject:
         """For JSON."""
         return {"name": self.name, "kind": self.kind, "why_none": self.why}

@@ -114,6 +114,8 @@ def _solved(
         numbers = Gee(totals.final, point, totals.final_of(model)).reals(integers)
         _check(totals, model, numbers, width)
         dispersion, now = moments(numbers, width, totals.counts.rows.rows)
+        # Rows that are less alike than those of different clusters: as if independent, and errors are robust anyway.
+        now = float(np.clip(now, 0.0, MOST_ALPHA))
         score, bread, meat = _parts(problem, numbers)
         inverse = information_inverse(bread, model)
         covariance, step = inverse @ meat @ inverse, inverse @ score
@@ -122,11 +124,10 @@ def _solved(
             found = Fitted(beta + spread(step), spread(covariance), sums, count)
             return found, (round(numbers[0]), now, dispersion)
         beta = towards(beta, beta + spread(step), problem.reach)
-        alpha = float(np.clip(now, 0.0, MOST_ALPHA))
+        alpha = now
     raise InvalidInput(
         f"the equations of the model {model.name!r} must have a solution within {model.most_points} points, got none:"
-        " columns that tell the target without error (separation), or rows of a cluster that are less alike than those"
-        " of different ones (then take errors = 'cluster')"
+        " columns that tell the target without error (separation)"
     )
 
 

@@ -26,6 +26,7 @@ from codedfl.data.columns import NumberTarget, Units
 from codedfl.data.labels import MeanLabels
 from codedfl.data.model import TrainedModel
 from codedfl.errors import InvalidInput
+from codedfl.statistics.families import family_of
 from codedfl.statistics.newton import Newton, column_reaches, columns_of, predictor_range
 from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats, JsonObject
@@ -270,7 +271,7 @@ def start(totals: Totals, model: GlmModel) -> Floats:
         mean, slopes = target.range[0] + half * (mean + 1.0), half * slopes
         if mean <= 0:
             raise InvalidInput(f"the target {target.name!r} must not be 0 in all rows for the model {model.name!r}")
-        level, slopes = math.log(mean), slopes / mean
+        level, slopes = math.log(mean) - family_of(totals.final, model).origin, slopes / mean
     else:
         level, slopes = math.log(mean / (1.0 - mean)), slopes / (mean * (1.0 - mean))
     if model.offset:
@@ -367,12 +368,14 @@ def in_units(
     kind = PoissonModel.kind if isinstance(study.target, NumberTarget) else LogisticModel.kind
     if isinstance(model, GlmModel):
         kind = model.kind
-    if kind == GammaModel.kind and errors.dispersion is not None:
-        likelihood = gamma_likelihood(likelihood, sums, errors.dispersion)
+    origin = family_of(study, model).origin
+    if kind == GammaModel.kind and errors.dispersion is not None:  # a share's density is the target's times its unit
+        likelihood = gamma_likelihood(likelihood, sums, errors.dispersion) - sums.weight * origin
     part, spread = totals.present(model.columns)
     of_fit = (len(spread.place), iterations, likelihood, deviance, modelled, errors.dispersion, errors.words)
     fit = GlmFit(study.target.name, kind, rows, *of_fit)
     coefficients, inference = change @ beta, None
+    coefficients[0] += origin
     if not penalised:
         inference = Inference(
             (CONSTANT, *part.study.design_names),

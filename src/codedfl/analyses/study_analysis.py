@@ -58,6 +58,11 @@ class LinearFinding:
     no_inference: str
     clipped: str = ""
 
+    @property
+    def none(self) -> str:
+        """Why there is none; "" where there is one."""
+        return self.no_model
+
     def unless_clipped(self, study: Study, clipped: Clipping) -> LinearFinding:
         """With its clipped values, and without inference where they are more than the study allows."""
         found = replace(self, clipped=clipped.words(study.smallest_cell))

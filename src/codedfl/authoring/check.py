@@ -120,9 +120,10 @@ def _remarks(study: Study, table: RawTable) -> Iterator[str]:
         numbers.append((study.target.name, study.target.missing_codes))
     for name, known in numbers:
         values = as_numbers(without_codes(table.columns.get(name, np.zeros(0)), known))
-        if codes := codes_of_gaps(values[np.isfinite(values)]):
+        if codes := codes_of_gaps(values):
+            said = ", ".join(f"{one:g}" for one in codes)
             yield (
-                f"{name}: {codes} far from all others, as codes of missing values are: list such in missing_codes of"
+                f"{name}: {said} far from all others, as codes of missing values are: list such in missing_codes of"
                 " the study"
             )
     if study.id is not None and study.id in table.columns:

@@ -1,27 +1,32 @@
 """A first study from what is known of the columns: every choice is made, and says in a comment why.
 
 What is known comes from Table 1 over all devices (``analyses.table_one``), or from a sample, which is somebody's own
-table. A sample's ranges are drafted ten of its widths wide either side, and its rare texts count as "other": others
-have other values, and the file, which everybody sees, does not hold a person's value. Whoever publishes the file reads
-it first.
+table. A sample's ranges have room on either side (``ranges``), and its rare texts count as "other": others have other
+values, and the file, which everybody sees, does not hold a person's value. Whoever publishes the file reads it first.
+
+Rows with missing values are left out and counted (complete cases), since a mean with a mark beside it biases the
+coefficients of the other columns unless values are missing at random. Two cases keep the mean and the mark: where more
+than half of the rows would be left out, and where Table 1 counted few missing values: it had these rows too, so the
+difference of both sums would be about few people, which every device's operator is asked about at approval.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import tomli_w
 
-from codedfl.authoring.guessed_columns import codes_of_gaps, guess_columns, numbers_the_rows
+from codedfl.authoring.drafted_model import drafted_model, model_text
+from codedfl.authoring.guessed_columns import Guess, codes_of_gaps, guess_columns, numbers_the_rows
+from codedfl.authoring.ranges import OF_SAMPLE, WIDE, anchor, far_grid, ranged
 from codedfl.contract.models import TableOne
 from codedfl.contract.names import plain_name
 from codedfl.contract.study import NO_FEATURES
 from codedfl.contract.toml_file import FORMAT
-from codedfl.data.columns import OTHER, CategoryColumn, as_levels, as_numbers, as_texts
+from codedfl.data.columns import OTHER, CategoryColumn, as_levels, as_numbers, as_texts, gaps, without_codes
 from codedfl.data.dataset import Task, as_labels
 from codedfl.data.tables import RawTable
 from codedfl.data.tables.table import FALSE, TRUE
@@ -32,18 +37,21 @@ PARTICIPANTS = 5
 _HELD_OUT = 0.2
 _ROWS = 10_000
 SMALLEST_CELL = 5
-_MOST_STEPS = 1 << 20  # of what a sample has of a column: finer is rarely a unit of record
-_MOST_WIDE = 1 << 20  # of a drafted range, so that a description can look ten times as far
 _DESCRIBED_STEPS = 5 * 10**6  # either side of what is described: its bins grow, so that width costs little
-_MOST_DECIMALS = 9
-_OFF_GRID = 1e-6  # in steps
-_ROOM = 10  # widths of the sample either side of it
 _MANY = 30  # rows from which on different whole numbers are no chance
 _OF_ALL = "holds the values of all devices (Table 1) with room; beyond is clipped and counted"
 _WHY_HELD_OUT = "share of each device's rows kept out of training for the score"
+_WHY_ESTIMATED = "all rows make the model, as a formula asks; 0.2 keeps a fifth of each device's for a score"
+_MOST_LEFT_OUT = 0.5  # of the rows, for missing values
+_COMPLETE = (
+    "rows with missing values are left out and counted; missing = a value, in a column, fills and marks them instead"
+)
 _WHY_NONE = "the devices have too few rows for a score beside this many columns"
+_WHY_MARKED = (
+    "leaving such rows out would leave out most; drop the column, or think of it",
+    "so few rows have them that they are not left out after a Table 1 that has these rows, or so many",
+)
 _NO_MEAN = "a number that every range holds, since too few rows have a value for a mean"
-_WIDE = "wide: ten widths of the sample either side, since others have other values; beyond is clipped and counted"
 
 
 @dataclass(frozen=True)
@@ -55,9 +63,10 @@ class DraftColumn:
     missing: what a missing value becomes, a level or a number; None if none was seen.
     other: the level of unknown names.
     fill: what missing numbers become, such as "the mean of the sample"; "" where that need not be thought about.
-    noticed: what to think about, "" if nothing. why: a comment on the range.
+    noticed: what to think about, "" if nothing. why: a comment on the range. unit: of a number, as far as it is known.
     missing_codes: what the tables have in place of a missing value.
-    rare: how many texts of a sample count as ``other``.
+    guessed: those of them that are numbers which the sample has far from all others.
+    rare: how many texts of a sample count as ``other``. of_all: whether it is known of all devices.
 
     >>> DraftColumn("age", grid=(0.0, 120.0, 1.0)).levels is None
     True
@@ -69,10 +78,13 @@ class DraftColumn:
     missing: str | float | None = None
     other: str | None = None
     noticed: str = ""
-    why: str = _WIDE
+    why: str = OF_SAMPLE
+    unit: str = ""
     missing_codes: tuple[str | float, ...] = ()
     rare: int = 0
     fill: str = ""
+    guessed: tuple[float, ...] = ()
+    of_all: bool = False
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -81,11 +93,33 @@ class DraftColumn:
         >>> DraftColumn("age", grid=(0.0, 120.0, 1.0), missing=57.0, fill="the mean").remarks[0][:50]
         'it has missing values, which missing fills with 57'
         """
-        filled = (
-            f"it has missing values, which missing fills with {self.missing}, {self.fill}, and marks. To leave such"
-            " rows out: complete_cases = true, and no missing."
+        coded = (
+            f"{', '.join(f'{one:g}' for one in self.guessed)} far from all others, taken for codes of missing values:"
+            " take them out of missing_codes if they are values."
         )
-        return tuple(filter(None, (self.noticed, filled if self.fill and self.missing is not None else "")))
+        why = _WHY_MARKED[self.of_all]
+        filled = f"it has missing values, which missing fills with {self.missing}, {self.fill}, and marks: {why}."
+        return tuple(
+            filter(
+                None,
+                (
+                    self.noticed,
+                    coded if self.guessed else "",
+                    filled if self.fill and self.missing is not None else "",
+                ),
+            )
+        )
+
+    def complete(self) -> DraftColumn:
+        """With nothing for missing values, so that their rows are left out.
+
+        >>> DraftColumn("ward", ("a", "b", "missing"), missing="missing").complete().levels
+        ('a', 'b')
+        """
+        if self.levels is None:
+            return replace(self, missing=None, fill="")
+        levels = tuple(one for one in map(str, self.levels) if one != self.missing)
+        return replace(self, levels=levels, missing=None)
 
     def lenient(self) -> DraftColumn:
         """With a range still wider, something that a missing value becomes, and a level of unknown names."""
@@ -106,8 +140,10 @@ class Draft:
     rows: public bound on the rows of a device. id: the column that tells rows apart.
     noticed: remarks on the table as a whole.
     describes: whether it is a study that only describes.
-    complete_cases: whether rows without a target are left out.
+    complete_cases: whether rows with missing values are left out, and said: how many, for whoever has the table.
     held_out: the share of rows that is kept for the score; 0 where it would be too few to be scored.
+    kind: of the further model of all columns; "" is none. estimates: whether models are made for their coefficients,
+        of all rows, and not for a score. inference: whether the study's own has standard errors.
 
     >>> Draft("stay", (DraftColumn("age", grid=(0.0, 120.0, 1.0)),), DraftColumn("ill", ("no", "yes"))).id is None
     True
@@ -122,13 +158,19 @@ class Draft:
     participants: int = PARTICIPANTS
     describes: bool = False
     complete_cases: bool = False
+    said: tuple[str, ...] = ()
     held_out: float = _HELD_OUT
+    kind: str = ""
+    estimates: bool = False
+    inference: bool = False
 
     def describing(self) -> Draft:
         """The same for a study that describes: no missing value and no unknown name keeps a table out."""
         columns, name = tuple(one.lenient() for one in self.columns), plain_name(self.name, "-table-1")
         target = replace(self.target.lenient(), missing=None) if self.target.grid is not None else self.target
-        return replace(self, name=name, columns=columns, target=target, describes=True, complete_cases=True)
+        return replace(
+            self, name=name, columns=columns, target=target, describes=True, complete_cases=True, said=(), kind=""
+        )
 
 
 def draft_of_table(
@@ -138,45 +180,79 @@ def draft_of_table(
     drop: tuple[str, ...] = (),
     task: Task | None = None,
     keep: tuple[str, ...] | None = None,
+    beside: Collection[str] = (),
 ) -> Draft:
     """What a sample suggests for tables like it.
 
     task: what the target is for; None guesses: text, and two different numbers, are classes.
     keep: columns to learn from, exactly these; None takes all but the target and ``drop``.
+    beside: those of them that say who a row is of, and are in no model.
 
     >>> from codedfl.data.tables import as_raw_table
     >>> draft_of_table(as_raw_table({"age": [61, 58, 70.0], "days": [7.5, 3, 4.0]}), "days", "stay").columns[0].grid
-    (0.0, 200.0, 1.0)
+    (0.0, 120.0, 1.0)
     """
+    ids = [one for one in table.names if one != target and numbers_the_rows(one, table.column(one))]
+    table, codes = _without_codes(table, {*ids, *beside})
     guess = guess_columns(table.without([target]), keep=keep, drop=drop)
+    used = [one.name for one in guess.columns.columns]
+    absent = {one: gaps(as_numbers(values) if _is_number(guess, one) else values) for one, values in _of(table, used)}
+    absent[target] = gaps(table.column(target, "the target"))
+    left_out = np.any([*absent.values()], axis=0)
+    complete = bool(left_out.mean() <= _MOST_LEFT_OUT)
     columns = []
     for one in guess.columns.columns:
         values = table.column(one.name)
         if isinstance(one, CategoryColumn):
-            columns.append(_category(one, values, table.name))
+            columns.append(_category(one, values, table.name, complete=complete))
             continue
-        grid, noticed = drafted_grid(_finite(values)), ""
-        mean, fill = _fill(_finite(values), grid)
-        if not np.ptp(_finite(values)):
+        finite, noticed = _finite(values), ""
+        found = ranged(one.name, finite)
+        if one.name in beside or _like_ids(values):
+            found = found._replace(grid=far_grid(finite), why=WIDE, unit="")
+        mean, fill = _fill(finite, found.grid)
+        if not np.ptp(finite):
             noticed = "the same number in all rows of the sample. Drop it unless it differs elsewhere."
-        if codes := codes_of_gaps(_finite(values)):
-            noticed = (
-                f"{codes} far from all others, as codes of missing values are: list such in missing_codes, beyond"
-                " the range."
-            )
-        if _like_ids(values):
-            noticed = "another whole number in every row, as ids have: drop it, or say id = above."
         words, odd = _words(values)
         if odd:
             noticed = _odd_cells(words, odd)
-        missing = None if one.missing is None else mean
-        columns.append(
-            DraftColumn(one.name, grid=grid, missing=missing, noticed=noticed, missing_codes=words, fill=fill)
-        )
-    ids = [one for one in table.names if one != target and numbers_the_rows(one, table.column(one))]
-    goal = _target(table, target, task)
-    rows, found = max(_ROWS, _power_above(len(table))), ids[0] if ids else None
-    return Draft(name, tuple(columns), goal, rows, found, guess.left_out)
+        if _like_ids(values) and one.name not in beside:
+            noticed = "another whole number in every row, as ids have: drop it, or say id = above."
+        missing, guessed = None if one.missing is None or complete else mean, codes.get(one.name, ())
+        known = DraftColumn(one.name, grid=found.grid, missing=missing, noticed=noticed, why=found.why, fill=fill)
+        columns.append(replace(known, unit=found.unit, missing_codes=(*words, *guessed), guessed=guessed))
+    goal = replace(_target(table, target, task), missing_codes=codes.get(target, ()), guessed=codes.get(target, ()))
+    rows, row_id = max(_ROWS, _power_above(len(table))), ids[0] if ids else None
+    complete = bool(left_out.any() if complete else absent[target].any())
+    said = (_left_out(absent, left_out),) if complete else ()
+    return Draft(name, tuple(columns), goal, rows, row_id, guess.left_out, complete_cases=complete, said=said)
+
+
+def _of(table: RawTable, names: Sequence[str]) -> list[tuple[str, Rows]]:
+    return [(one, table.column(one)) for one in names]
+
+
+def _is_number(guess: Guess, name: str) -> bool:
+    return not isinstance(next(one for one in guess.columns.columns if one.name == name), CategoryColumn)
+
+
+def _without_codes(table: RawTable, but: Collection[str]) -> tuple[RawTable, dict[str, tuple[float, ...]]]:
+    """The table without the codes that numbers have in place of missing values, and these codes by column."""
+    numbers = {name: table.column(name) for name in table.names if table.column(name).dtype.kind != "U"}
+    codes = {name: found for name, one in numbers.items() if name not in but and (found := codes_of_gaps(one))}
+    columns = {**table.columns, **{name: without_codes(numbers[name], codes[name]) for name in codes}}
+    return replace(table, columns=columns), codes
+
+
+def _left_out(absent: Mapping[str, Rows], left_out: Rows) -> str:
+    """For whoever has the table: the file does not say how many of its rows miss something."""
+    counts = {name: int(one.sum()) for name, one in absent.items() if one.any()}
+    most = ", ".join(f"{name} {count}" for name, count in sorted(counts.items(), key=lambda one: -one[1])[:_MOST_NAMED])
+    more = ", ..." if len(counts) > _MOST_NAMED else ""
+    return (
+        f"complete_cases leaves out {int(left_out.sum())} of {len(left_out)} rows of the sample, for missing values"
+        f" ({most}{more}); instead drop such a column, or give it missing = a value, which fills and marks them"
+    )
 
 
 def _words(values: Rows) -> tuple[tuple[str, ...], int]:
@@ -208,27 +284,29 @@ def _on_grid(value: float, grid: tuple[float, float, float]) -> float:
     return float(f"{min(max(low + round((value - low) / step) * step, low), high):.12g}")
 
 
+def _is_text(values: Rows) -> bool:
+    return values.dtype.kind == "U"
+
+
 def _like_ids(values: Rows) -> bool:
     numbers = as_numbers(values)
     whole = len(numbers) >= _MANY and bool((numbers == np.round(numbers)).all())
     return whole and len(np.unique(numbers)) == len(numbers)
 
 
-def _category(column: CategoryColumn, values: Rows, table: str) -> DraftColumn:
+def _category(column: CategoryColumn, values: Rows, table: str, *, complete: bool) -> DraftColumn:
     """Without the texts that few rows of the sample have: a file that everybody sees does not tell one person's."""
     own = [one for one in column.levels if one not in (column.missing, OTHER)]
     texts = as_levels(values, own)
     rare = [one for one in own if one not in (FALSE, TRUE) and (texts == one).sum() < SMALLEST_CELL]
-    if not rare:
-        return DraftColumn(column.name, column.levels, missing=column.missing, other=column.other)
     if len(rare) == len(own):
         raise InvalidInput(
             f"column {column.name!r} of {table} must have a text that at least {SMALLEST_CELL} rows have, got none:"
             " drop the column, or take a larger sample"
         )
-    gaps = () if column.missing is None else (column.missing,)
-    levels = (*(one for one in own if one not in rare), OTHER, *gaps)
-    return DraftColumn(column.name, levels, missing=column.missing, other=OTHER, rare=len(rare))
+    missing, other = None if complete else column.missing, OTHER if rare else column.other
+    levels = (*(one for one in own if one not in rare), *filter(None, (other, missing)))
+    return DraftColumn(column.name, levels, missing=missing, other=other, rare=len(rare))
 
 
 def draft_from_table_one(
@@ -255,6 +333,7 @@ def draft_from_table_one(
             raise InvalidInput("the result must have a table that describes (codedfl study describe), got none")
         of_all, said = tables[0], tables[0]["protection"]
         found = {one.name: one for one in map(_described, of_all["columns"])}
+        gaps_of = {str(one["name"]): count for one in of_all["columns"] if (count := _counted_gaps(one))}
         id_column = None if said["id"] is None else str(said["id"])
         bounds = (int(said["max_rows_per_device"]), id_column, (), int(said["least_participants"]))
         complete_cases = bool(said["complete_cases"])
@@ -271,10 +350,18 @@ def draft_from_table_one(
     if (goal.grid is None) != (task == "classification") and task is not None:
         raise InvalidInput(f"--task must be as {target!r} was described, got {task}: describe it otherwise first")
     columns = tuple(found[one] for one in chosen)
+    if sum(gaps_of.get(one.name, 0) for one in columns) <= _MOST_LEFT_OUT * rows:
+        columns = tuple(one.complete() if gaps_of.get(one.name) else one for one in columns)
     # Of a device's rows that are held out at least twice as many as columns are scored; fewer would only be lost.
     design = sum(1 if one.levels is None else len(one.levels) - 1 for one in columns)
     held_out = _HELD_OUT if _HELD_OUT * rows >= 2 * (design + 1) * devices else 0.0
     return Draft(name, columns, replace(goal, missing=None), *bounds, complete_cases=complete_cases, held_out=held_out)
+
+
+def _counted_gaps(one: Any) -> int:
+    """As Table 1 counts missing values; 0 where it has none, or only few."""
+    count = one["missing"] if one["kind"] == "number" else one["counts"].get(one["missing"])
+    return int(count or 0) if isinstance(count, int | float | None) else 0
 
 
 def described_quantiles(result: Any) -> dict[str, Floats]:
@@ -306,13 +393,15 @@ def _described(one: Any) -> DraftColumn:
         if one["missing"] != 0 and one["fill"] is not None:
             gaps = _on_grid(float(one["fill"] if one["mean"] is None else one["mean"]), grid)
         fill = _NO_MEAN if one["mean"] is None else "the mean of all devices"
-        return DraftColumn(name, None, grid, gaps, noticed=noticed, why=_OF_ALL, missing_codes=codes, fill=fill)
+        return DraftColumn(
+            name, None, grid, gaps, noticed=noticed, why=_OF_ALL, missing_codes=codes, fill=fill, of_all=True
+        )
     # The level of unknown names stays, though nobody is counted there: rare levels are merged into it.
     missing, other = None if one["counts"].get(one["missing"]) == 0 else one["missing"], one["other"]
     levels = tuple(level for level in one["levels"] if level != one["missing"] or missing is not None)
     if not all(isinstance(level, str | int) for level in levels) or not {missing, other} <= {None, *levels}:
         raise ValueError(name)
-    return DraftColumn(name, levels, missing=missing, other=other, missing_codes=codes)
+    return DraftColumn(name, levels, missing=missing, other=other, missing_codes=codes, of_all=True)
 
 
 def pooled(tables: Sequence[RawTable], name: str) -> RawTable:
@@ -353,9 +442,11 @@ def _target(table: RawTable, target: str, task: Task | None) -> DraftColumn:
         return DraftColumn(target, tuple(classes.tolist()), noticed=noticed)
     if task is None and whole and len(different) <= _MOST_CLASSES:
         noticed = "Taken for a quantity, such as a count. If it is classes: codedfl study new --task classification"
-    return DraftColumn(target, grid=drafted_grid(_finite(values)), noticed=noticed)
+    found = ranged(target, _finite(values))
+    return DraftColumn(target, grid=found.grid, why=found.why, noticed=noticed, unit=found.unit)
 
 
+_MOST_NAMED = 4
 _MOST_CLASSES = 20  # with more different whole numbers nobody means classes
 
 
@@ -383,7 +474,7 @@ def study_text(draft: Draft) -> str:
         _say("purpose", "", "what the model is for; people read it before they approve"),
         _say("edition", 1, "count up when the same study is made again on newer rows"),
         *_id(draft.id),
-        *([_say("complete_cases", True, "rows without a target are left out")] if draft.complete_cases else []),
+        *([_say("complete_cases", True, _COMPLETE)] if draft.complete_cases else []),
         "",
     ]
     for column in draft.columns:
@@ -439,24 +530,26 @@ def _rest(draft: Draft) -> list[str]:
         ),
         "",
         "[result]",
-        _say("held_out", draft.held_out, _WHY_HELD_OUT if draft.held_out else _WHY_NONE),
-        _say("inference", False, "true: standard errors and p values; nothing more leaves for them"),
+        *_held_out(draft),
         _say("most_clipped", 0.0, "share of a column's values beyond its range above which there is no inference"),
-        *_logistic(draft),
+        *_further(draft),
     ]
 
 
-def _logistic(draft: Draft) -> list[str]:
-    """What least squares on 0 and 1 does not have, to be taken out of the comment."""
-    if len(draft.target.levels or ()) != 2:
-        return []
-    names = _listed([one.name for one in draft.columns])
-    lines = ["[[model]]", _say("name", f"odds of {draft.target.name}"), _say("kind", "logistic"), f"columns = {names}"]
+def _held_out(draft: Draft) -> list[str]:
+    why = _WHY_ESTIMATED if draft.estimates else _WHY_HELD_OUT if draft.held_out else _WHY_NONE
     return [
-        "",
-        "# Odds ratios with standard errors; it needs narrow ranges, such as those of Table 1.",
-        *(f"# {one}" for one in lines),
+        _say("held_out", 0.0 if draft.estimates else draft.held_out, why),
+        _say("inference", draft.inference, "true: standard errors and p values; nothing more leaves for them"),
     ]
+
+
+def _further(draft: Draft) -> list[str]:
+    """What least squares does not say: odds, rates, hazards."""
+    if not draft.kind:
+        return []
+    names = [one.name for one in draft.columns]
+    return ["", *model_text(drafted_model(draft.kind, f"{draft.kind} of {draft.target.name}", names, {}))]
 
 
 def _say(key: str, value: object, why: str = "") -> str:
@@ -501,7 +594,8 @@ def _column(column: DraftColumn, describes: bool) -> list[str]:
 
 
 def _target_lines(target: DraftColumn) -> list[str]:
-    lines = [*_noticed(target), "[target]", _say("name", target.name)]
+    codes = [f"missing_codes = {_listed(target.missing_codes)}  # what tables have in place of a missing value"]
+    lines = [*_noticed(target), "[target]", _say("name", target.name), *(codes if target.missing_codes else [])]
     if target.grid is not None:
         return [*lines, *_grid(target)]
     levels = target.levels or ()
@@ -524,82 +618,6 @@ def _noticed(column: DraftColumn) -> list[str]:
 
 def _listed(values: Sequence[str | float]) -> str:
     return "[" + ", ".join(tomli_w.dumps({"x": one}).partition("=")[2].strip() for one in values) + "]"
-
-
-# -- ranges and steps
-
-
-def drafted_grid(values: Floats) -> tuple[float, float, float]:
-    """A wide range around the values and a step, with the values on the grid: steps are counted from the low end.
-
-    >>> drafted_grid(np.array([1.0, 2.0]))
-    (0.0, 15.0, 1.0)
-    """
-    low, high = wide_range(values)
-    step = unit_of_record(values, high - low)
-    low, high = (turn(end / step) * step for turn, end in ((_floor, low), (_ceil, high)))
-    return float(f"{low:.12g}"), float(f"{high:.12g}"), step
-
-
-def anchor(low: float, high: float, step: float) -> float:
-    """A value of the grid that every drafted range of a column holds: 0, or the middle of a range that has no 0.
-
-    >>> anchor(0.0, 120.0, 1.0), anchor(1690.0, 2320.0, 1.0)
-    (0.0, 2005.0)
-    """
-    if low <= 0 <= high:
-        return 0.0
-    return float(f"{low + round((high - low) / 2 / step) * step:.12g}")
-
-
-def _floor(steps: float) -> int:
-    """What is a whole number but for rounding stays one."""
-    return math.floor(steps + _OFF_GRID)
-
-
-def _ceil(steps: float) -> int:
-    return math.ceil(steps - _OFF_GRID)
-
-
-def unit_of_record(values: Floats, width: float = 0.0) -> float:
-    """1, 0.1, 0.01, ..., as many decimals as the values have; coarser where they would take too many steps.
-
-    width: of the range, which must have room for ten times as much: sites have other values.
-
-    >>> unit_of_record(np.array([58.1, 61.0]))
-    0.1
-    """
-    decimals = 0
-    while decimals < _MOST_DECIMALS and not np.allclose(values, np.round(values, decimals), rtol=1e-12, atol=1e-12):
-        decimals += 1
-    while _width(values) * 10.0**decimals > _MOST_STEPS or width * 10.0**decimals > _MOST_WIDE:
-        decimals -= 1
-    return float(f"1e{-decimals}")
-
-
-def wide_range(values: Floats) -> tuple[float, float]:
-    """A range around the values with ten of their widths either side, its ends rounded outwards to half a width.
-
-    Values that are never negative keep 0 as their end, and so do those that are never positive. Of 0 and 1 alone the
-    range is [0, 1]: they are marks.
-
-    >>> wide_range(np.array([18.0, 97.0])), wide_range(np.array([0.0, 1.0]))
-    ((0.0, 900.0), (0.0, 1.0))
-    """
-    if set(np.unique(values).tolist()) <= {0.0, 1.0}:
-        return 0.0, 1.0
-    least, most, width = float(values.min()), float(values.max()), _width(values)
-    unit = 10.0 ** math.floor(math.log10(width)) * 5
-    low = math.floor((least - _ROOM * width) / unit) * unit
-    high = math.ceil((most + _ROOM * width) / unit) * unit
-    low, high = (0.0 if least >= 0 > low else low), (0.0 if most <= 0 < high else high)
-    return float(f"{low:.12g}"), float(f"{high:.12g}")
-
-
-def _width(values: Floats) -> float:
-    """From the least to the most; the size of a constant, or 1."""
-    least, most = float(values.min()), float(values.max())
-    return (most - least) or abs(most) or 1.0
 
 
 def _power_above(count: int) -> int:

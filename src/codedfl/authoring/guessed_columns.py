@@ -144,14 +144,15 @@ def _guess(name: str, values: Rows) -> tuple[Column, str | None]:
     return CategoryColumn(name, tuple(levels), _MISSING if gaps else None, other), note
 
 
-def codes_of_gaps(values: Floats) -> str:
+def codes_of_gaps(values: Floats) -> tuple[float, ...]:
     """Numbers such as -9 and 999 that are below 0 where no other is, or farther from the others than these spread.
 
     >>> codes_of_gaps(np.array([31.0, 64.0, -9.0, 999.0]))
-    '-9, 999'
+    (-9.0, 999.0)
     """
-    rest, found = values[~np.isin(values, _CODES)], []
+    values = values[np.isfinite(values)]
+    rest, found = values[~np.isin(values, _CODES)], list[float]()
     for code in _CODES if len(rest) else ():
         outside = code < 0 <= rest.min() or max(rest.min() - code, code - rest.max()) > np.ptp(rest) > 0
-        found += [f"{code:g}"] if outside and (values == code).any() else []
-    return ", ".join(found)
+        found += [code] if outside and (values == code).any() else []
+    return tuple(found)

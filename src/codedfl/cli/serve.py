@@ -20,7 +20,7 @@ from codedfl.cli import broker_options
 from codedfl.cli.add_to import AddTo, kept_total
 from codedfl.cli.exit_codes import INTERRUPTED
 from codedfl.cli.screen import Screen
-from codedfl.cli.study_result import devices_fact, show_findings
+from codedfl.cli.study_result import devices_fact, leave_without_models, show_findings
 from codedfl.contract.kit import load_kit
 from codedfl.contract.names import SERVER_NAME
 from codedfl.crypto.key_files import SERVER_KEY, load_identity
@@ -99,6 +99,7 @@ def serve_study(
     owners = json.loads((out / RESULT_FILE).read_text(encoding="utf-8"))["owners"]
     show_findings(screen, found, findings, devices_fact(serving.roster, owners), ("results", str(out / RESULT_PAGE)))
     screen.say(str(out / RESULT_FILE))
+    leave_without_models(screen, findings)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from codedfl.authoring.draft import (
     pooled,
     study_text,
 )
+from codedfl.authoring.drafted_model import LINEAR, task_of, with_room
 from codedfl.cli import options
 from codedfl.cli.exit_codes import BAD_INPUT
 from codedfl.cli.screen import Screen, check_writable, table
@@ -42,10 +43,22 @@ Columns = Annotated[
     typer.Option(metavar="A,B", help="Columns to learn from.", show_default="all but the target"),
 ]
 Drop = Annotated[list[str] | None, typer.Option(metavar="A,B", help="Columns to leave out.")]
+_TWO_CLASSES = 2
 Participants = Annotated[int, typer.Option(min=3, help="Least number of devices.")]
 TaskOption = Annotated[
     Task | None,
     typer.Option(click_type=click.Choice(list(get_args(Task))), help="What the target is for.", show_default="a guess"),
+]
+
+
+ModelOption = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        metavar="KIND",
+        help="linear, logistic, poisson, negative-binomial, gamma, gee, proportional-odds, ... as in a [[model]].",
+        show_default="by the target",
+    ),
 ]
 
 
@@ -96,6 +109,7 @@ def new(
     drop: Drop = None,
     participants: Participants = PARTICIPANTS,
     task: TaskOption = None,
+    model: ModelOption = "",
     described: Annotated[
         Path | None, typer.Option("--from", metavar="FILE", help="result.json of a study that described.")
     ] = None,
@@ -103,7 +117,7 @@ def new(
 ) -> None:
     """Draft a study file from Table 1 or from a sample, with a comment on every choice.
 
-    Read it before you hand it on. From one table ranges are drafted wide, since other devices have other values.
+    Read it before you hand it on. From one table ranges have room, since other devices have other values.
 
     Example: `codedfl study new table.csv --formula "days ~ age + C(ward)"`
     """
@@ -118,30 +132,38 @@ def new(
         raise InvalidInput("--target must be said, or --formula, got neither")
     label = target
     if formula:
-        from codedfl.authoring.formula import parse_formula  # nobody else needs its parser
+        from codedfl.authoring.formula import kind_of_formula, parse_formula  # nobody else needs its parser
 
         label = parse_formula(formula).response.name
     result = None
     if described is not None:
         result = options.read_json(described, "--from must be a result.json that codedfl wrote")
 
-    def draft(table: RawTable | None, keep: tuple[str, ...] | None) -> str:
+    task = task or task_of(model) if model else task
+
+    def draft(table: RawTable | None, keep: tuple[str, ...] | None, beside: tuple[str, ...] = ()) -> str:
         if table is None:
             drafted = draft_from_table_one(result, label, out.stem, dropped, task, keep)
-            _say_noticed(screen, drafted)
-            return study_text(drafted)
-        say_left_out(screen, sample)
-        drafted = draft_of_table(table, label, label, dropped, task, keep)
+        else:
+            say_left_out(screen, sample)
+            drafted = draft_of_table(table, label, label, dropped, task, keep, beside)
+            drafted = replace(drafted, participants=participants)
         _say_noticed(screen, drafted)
-        return study_text(replace(drafted, participants=participants))
+        classes = len(drafted.target.levels or ())
+        if formula:  # whose model follows when its columns are made
+            own = bool(kind_of_formula(formula, classes, model))
+            return study_text(replace(drafted, estimates=True, inference=not own and not classes))
+        kind = model or ("logistic" if classes == _TWO_CLASSES else "")
+        return study_text(replace(drafted, kind="" if kind == LINEAR else kind))
 
     source = None if sample is None else _sample(screen, sample)
     if formula:
         from codedfl.authoring.formula import draft_with_formula
 
-        text = draft_with_formula(source, formula, draft, None if result is None else described_quantiles(result))
+        known = None if result is None else described_quantiles(result)
+        text = draft_with_formula(source, formula, draft, known, model)
     else:
-        text = draft(source, kept or None)
+        text = with_room(draft(source, kept or None), 0 if source is None else len(source))
     write_text(out, text)
     if sample is None:
         screen.sentence(
@@ -149,7 +171,7 @@ def new(
         )
         return
     screen.sentence(
-        f"wrote {out}: ranges are wide, since one table says nothing of the others'; codedfl study describe asks them"
+        f"wrote {out}: ranges have room, but one table says nothing of the others'; codedfl study describe asks them"
     )
     screen.sentence(f"read every line, change what is wrong, then try codedfl study check {out} {sample}")
 
@@ -160,6 +182,8 @@ def _say_noticed(screen: Screen, draft: Draft) -> None:
         *(f"{one.name}: {remark}" for one in (*draft.columns, draft.target) for remark in one.remarks),
     ):
         screen.sentence(f"noticed: {printable(line)}")
+    for line in draft.said:
+        screen.sentence(printable(line))
     for one in draft.columns:
         if one.rare:
             levels = f"{one.rare} level{'s' * (one.rare > 1)} of {printable(one.name)!r}"

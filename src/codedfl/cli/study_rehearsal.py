@@ -15,7 +15,7 @@ from codedfl.analyses.driving import findings_json
 from codedfl.cli import options
 from codedfl.cli.add_to import AddTo, kept_total
 from codedfl.cli.screen import Screen, make_folder, score_name
-from codedfl.cli.study_result import devices_fact, show_findings
+from codedfl.cli.study_result import devices_fact, leave_without_models, show_findings
 from codedfl.contract.policy import Policy, load_policy
 from codedfl.contract.roster import load_roster
 from codedfl.contract.snapshot import Snapshot
@@ -173,6 +173,7 @@ def rehearse_study(
     if study.noise is not None:
         screen.say()
         screen.sentence(study.noise.sentence())
+    leave_without_models(screen, findings)
 
 
 def _fleet_timing(name: str) -> MakeDelay:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import typer
 from rich.markup import escape
 from rich.text import Text
 
-from codedfl.analyses.analysis import Finding
+from codedfl.analyses.analysis import Finding, NotFound
 from codedfl.analyses.inference import Inference
 from codedfl.analyses.nested import nested
 from codedfl.analyses.scoring import ClassScore, NumberScore
-from codedfl.analyses.study_analysis import CLIPPED, StudyFindings, regularisation_of
+from codedfl.analyses.study_analysis import CLIPPED, LinearFinding, StudyFindings, regularisation_of
+from codedfl.cli.exit_codes import NO_MODEL
 from codedfl.cli.screen import Screen, score_name, table
 from codedfl.contract.roster import Roster
 from codedfl.contract.study import GCV, Study
+from codedfl.contract.words import printable
 from codedfl.data.labels import ClassLabels
 from codedfl.data.recipe import Recipe
 from codedfl.report.study_files import cautions, merged_words, narrow
@@ -52,6 +55,14 @@ def show_findings(screen: Screen, study: Study, findings: StudyFindings, *more: 
             screen.say(line)
     for line in cautions(study):
         screen.remark(f"warning: {line}")
+
+
+def leave_without_models(screen: Screen, findings: StudyFindings) -> None:
+    """End with a code of its own where a study asks for further models and none could be made; all else is written."""
+    missing = [one.name for one in findings.models if isinstance(one, NotFound | LinearFinding) and one.none]
+    if missing and len(missing) == len(findings.models):
+        screen.remark(f"no model: {printable(', '.join(missing))} could not be made, for the reason above")
+        raise typer.Exit(NO_MODEL)
 
 
 def devices_fact(roster: Roster, owners: Mapping[str, Sequence[str]]) -> tuple[str, str]:

@@ -116,9 +116,9 @@ class CodedLogisticRegression(ClassifierMixin, _ByNewton):  # type: ignore[misc]
         return np.asarray(self.classes_[second.astype(np.int64)])
 
 
-def _log_bound(rows: int, top: float = 1.0) -> float:
-    """Of the logarithm of a mean, so that sums over the rows fit; of a Gamma model they have the largest target too."""
-    return min(_LOG_MEAN, float(np.log(2.0**35 / (rows * max(1.0, top)))))
+def _log_bound(rows: int) -> float:
+    """Of the logarithm of a mean, so that sums over the rows fit."""
+    return min(_LOG_MEAN, float(np.log(2.0**35 / rows)))
 
 
 class _LogMean(RegressorMixin, _ByNewton):  # type: ignore[misc]
@@ -274,7 +274,7 @@ class CodedGammaRegressor(_LogMean):
         if not target.all():
             raise InvalidInput("y must be above 0, got 0")
         found = self._rows(rows, target, lambda name: NumberTarget(name, *grid_of(target)))
-        bound = _log_bound(len(rows), float(target.max()))
+        bound = _log_bound(len(rows))
         model = GammaModel("fit", (), bound=bound, errors=self.errors)
         self.coef_, self.intercept_ = self._by_newton(found, model, device)
         return self

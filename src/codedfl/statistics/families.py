@@ -5,6 +5,7 @@ All by arithmetic that is the same on all machines. The link is the logarithm, o
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -33,10 +34,14 @@ class FamilyTerms(NamedTuple):
 class Family(Protocol):
     """One family.
 
+    origin: the logarithm of the mean that a predictor of 0 stands for.
+
     Examples
     --------
     See ``Binomial``, which is one.
     """
+
+    origin: float
 
     def terms(self, y: Floats, predictor: Floats) -> FamilyTerms:
         """Of rows with these targets."""
@@ -62,6 +67,8 @@ class Binomial:
     >>> float(found.slope[0]), float(found.curvature[0])
     (0.5, 0.25)
     """
+
+    origin = 0.0
 
     def terms(self, y: Floats, predictor: Floats) -> FamilyTerms:
         """Nothing is better than a chance of 1."""
@@ -95,6 +102,8 @@ class Poisson:
     2.0
     """
 
+    origin = 0.0
+
     def __init__(self, top: float) -> None:
         self.top = top
 
@@ -123,27 +132,31 @@ class Poisson:
 class Gamma:
     """Numbers above 0 and of at most ``top``, whose deviation grows with their mean, by the logarithm of the mean.
 
-    The likelihood is that of a dispersion of 1, without what only the target says; its curvature is the observed one.
+    The predictor is that of the target as a share of ``top``, so that neither its bound nor the room for sums depends
+    on the target's unit. The likelihood is that of a dispersion of 1, without what only the target says; its curvature
+    is the observed one.
 
     Examples
     --------
     >>> import numpy as np
     >>> from codedfl.statistics.families import Gamma
-    >>> float(Gamma(0.5, 9.0).terms(np.array([3.0]), np.zeros(1)).slope[0])
+    >>> float(Gamma(0.5, 9.0).terms(np.array([27.0]), np.zeros(1)).slope[0])
     2.0
     """
 
     def __init__(self, least: float, top: float) -> None:
         self.least, self.top = least, top
+        self.origin = math.log(top)
 
     def terms(self, y: Floats, predictor: Floats) -> FamilyTerms:
         """Best where the mean is the target itself."""
-        ratio = y * portable_exp(-predictor)
-        return FamilyTerms(-ratio - predictor, -1.0 - portable_log(y), ratio - 1.0, ratio)
+        share = y / self.top
+        ratio = share * portable_exp(-predictor)
+        return FamilyTerms(-ratio - predictor, -1.0 - portable_log(share), ratio - 1.0, ratio)
 
     def mean(self, predictor: Floats) -> Floats:
         """The expected number."""
-        return portable_exp(predictor)
+        return self.top * portable_exp(predictor)
 
     def variance(self, mean: Floats) -> Floats:
         """The square of the mean."""
@@ -151,7 +164,7 @@ class Gamma:
 
     def most(self, bound: float) -> float:
         """The largest target where the smallest is expected, and its logarithm."""
-        return float(self.top * np.exp(bound) + bound + 2.0 + abs(np.log(self.least)) + abs(np.log(self.top)))
+        return float(np.exp(bound) + bound + 2.0 + abs(np.log(self.least / self.top)))
 
 
 def family_of(study: Study, model: StudyModel) -> Family:

@@ -50,6 +50,7 @@ class Newton(SumOfRows):
     """
 
     name: ClassVar[str] = "newton"
+    version: ClassVar[int] = 2
     tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points"})
     shows: ClassVar[str] = (
         "Sums weighted by what the coefficients predict for each row. Iterations of columns with few combinations tell"

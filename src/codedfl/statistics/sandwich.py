@@ -45,6 +45,7 @@ class Sandwich(Newton):
     """
 
     name: ClassVar[str] = "sandwich"
+    version: ClassVar[int] = 2
     tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points", "clusters"})
     shows: ClassVar[str] = (
         "Products of columns weighted by how far rows are from what the coefficients predict. A server that lies"

@@ -5,7 +5,7 @@ and knots from rows, is never called, and a device never loads it. What would le
 not listed here, is refused. A constant is always in the model.
 """
 
-from codedfl.authoring.formula.drafting import draft_with_formula, formula_objection, names_in
+from codedfl.authoring.formula.drafting import draft_with_formula, formula_objection, kind_of_formula, names_in
 from codedfl.authoring.formula.parser import Formula, Response, parse_formula
 from codedfl.authoring.formula.terms import expand
 
@@ -15,6 +15,7 @@ __all__ = [
     "draft_with_formula",
     "expand",
     "formula_objection",
+    "kind_of_formula",
     "names_in",
     "parse_formula",
 ]

@@ -10,9 +10,10 @@ from dataclasses import replace
 import numpy as np
 import tomli_w
 
+from codedfl.authoring.drafted_model import LINEAR, drafted_model, kind_named, model_text, toml_value, with_room
 from codedfl.authoring.formula.calls import CATEGORIES, Call, call_of
 from codedfl.authoring.formula.parser import parse_formula
-from codedfl.authoring.formula.terms import constant_by, expand, offset_name, part_of, ten_to
+from codedfl.authoring.formula.terms import constant_by, event_name, expand, offset_name, part_of, ten_to
 from codedfl.contract.study import Study, factors_of
 from codedfl.contract.toml_file import parse_study
 from codedfl.data.columns import CategoryColumn, ClassTarget, Column, NumberTarget, as_numbers, as_texts
@@ -23,6 +24,7 @@ from codedfl.typing import Json, Rows
 
 _LEAST_REACH = 500
 _MOST_TIMES = 24
+_TWO = 2  # classes
 _NICE = (1, 1.5, 2, 3, 5, 7, 10)
 _FROM_TABLE_ONE = (
     "one table has drafted it wide: draft from Table 1, whose ranges fit (codedfl study describe, then study new --from"
@@ -84,9 +86,32 @@ def names_in(formula: str) -> tuple[list[str], set[str]]:
     """
     parsed = parse_formula(formula)
     calls = _calls(formula)
-    beside = filter(None, (parsed.strata, parsed.response.entry, parsed.response.event))
+    event = [call_of(parsed.response.event).column] if parsed.response.event else []
+    beside = (*filter(None, (parsed.strata, parsed.cluster, parsed.response.entry)), *event)
     names = list(dict.fromkeys((*(one.column for one in calls), *beside)))
-    return names, {one.column for one in calls if one.function in CATEGORIES} | {*filter(None, [parsed.strata])}
+    categories = {one.column for one in calls if one.function in CATEGORIES}
+    return names, categories | ({parsed.strata} if parsed.strata and event else set())  # else it says who is matched
+
+
+def kind_of_formula(formula: str, classes: int, kind: str = "") -> str:
+    """The further model that a formula asks for, with a target of so many classes; "" is the study's own linear one.
+
+    kind: as its author says; "" leaves it to the formula: times to an event, matched sets, two classes.
+
+    Examples
+    --------
+    >>> from codedfl.authoring.formula import kind_of_formula
+    >>> kind_of_formula("Surv(days, died) ~ age", 0), kind_of_formula("ill ~ age", 2), kind_of_formula("days ~ age", 0)
+    ('cox', 'logistic', '')
+    """
+    parsed = parse_formula(formula)
+    if kind:
+        return "" if kind == LINEAR else kind
+    if parsed.response.event:
+        return "cox"
+    if classes == _TWO:
+        return "conditional-logit" if parsed.strata else "logistic"
+    return "poisson" if parsed.offset else ""
 
 
 def _calls(formula: str) -> list[Call]:
@@ -97,11 +122,15 @@ def _calls(formula: str) -> list[Call]:
 def draft_with_formula(
     table: RawTable | None,
     formula: str,
-    draft: Callable[[RawTable | None, tuple[str, ...]], str],
+    draft: Callable[[RawTable | None, tuple[str, ...], tuple[str, ...]], str],
     quantiles: Mapping[str, Rows] | None = None,
+    kind: str = "",
 ) -> str:
     """The text of a study file with a formula: ``draft`` writes it for a table and the columns that are kept of it.
 
+    ``draft`` also takes those of the columns that only say who a row is of.
+
+    kind: of the model that its author asks for; "" leaves it to the formula.
     table: a sample, of which numbers that the formula calls categories become levels; None where ``draft`` has Table 1,
         whose ``quantiles`` are then all that is known of values.
     The range of a number whose logarithm is taken begins one step above 0 where it would begin at 0.
@@ -111,7 +140,14 @@ def draft_with_formula(
     if table is not None:
         texts = {name: as_texts(table.column(name)) for name in categories}
         table = replace(table, columns={**table.columns, **texts})
-    text = _above_zero(draft(table, tuple(names)), formula, names)
+    parsed = parse_formula(formula)
+    who = (parsed.cluster, "" if parsed.response.event else parsed.strata)
+    text = _above_zero(draft(table, tuple(names), tuple(filter(None, who))), formula, names)
+    target_now = parse_study(text).target
+    classes = len(target_now.classes) if isinstance(target_now, ClassTarget) else 0
+    kind = kind_of_formula(formula, classes, kind)
+    if kind and kind_named(kind).positive:
+        text = _target_above_zero(text, target)
     expanded = expand(formula, parse_study(text).columns, target)
     if table is not None:
         _check_splines(expanded, table.columns, "the sample", _FROM_TABLE_ONE)
@@ -125,38 +161,47 @@ def draft_with_formula(
     said = tomli_w.dumps({"formula": formula}).strip()
     head = head.replace("\nedition = ", f"\n{said}  # the columns below are made of it\nedition = ", 1)
     if by := constant_by(formula, tuple(one for one in parse_study(text).columns if not factors_of(one))):
-        line = f"constant_by = {_said(by)}  # each of its levels has a constant in tables of linear models"
+        line = f"constant_by = {toml_value(by)}  # each of its levels has a constant in tables of linear models"
         head = head.replace("\nedition = ", f"\n{line}\nedition = ", 1)
     inside = [one.name for one in expanded if one.in_model]
-    tail = re.sub(r"(?m)^# columns = \[.*\]$", lambda _: f"# columns = {_said(list(inside))}", tail)
     text = f"{head}\n[target]{tail}"
     longest = np.zeros(0) if table is None else as_numbers(table.column(target))
-    if further := _further(formula, text, inside, longest):
-        text += further
-        parse_study(text, "the drafted study")  # an event must be 0 or 1, a rate needs a count
+    if kind or parsed.strata or parsed.cluster or parsed.offset:
+        text += _further(formula, text, kind or LINEAR, inside, longest)
+        text = with_room(text, 0 if table is None else len(table))  # refused: a rate of what is no count
     return text
 
 
-def _further(formula: str, text: str, inside: list[str], seen: Rows) -> str:
-    """The model that an offset or ``Surv`` asks for: the study's own is linear and has neither.
+def _further(formula: str, text: str, kind: str, inside: list[str], seen: Rows) -> str:
+    """The model that the formula means where it is another than the study's own, which is linear.
 
     seen: times of a sample, whose longest says how far the grid goes, to its order of magnitude; else the range does.
     """
     parsed, study = parse_formula(formula), parse_study(text)
-    response = parsed.response
-    said: dict[str, Json] = {"name": f"{response.name} by formula", "kind": "poisson", "columns": list(inside)}
-    if response.event:
+    beside: dict[str, Json] = {
+        "event": event_name(formula, study.columns),
+        "entry": parsed.response.entry,
+        "strata": parsed.strata,
+        "cluster": parsed.cluster,
+        "offset": offset_name(formula, study.columns),
+    }
+    if parsed.response.event:
         assert isinstance(study.target, NumberTarget)
-        said |= {"kind": "cox", "event": response.event, "times": list(_times(study.target, seen))}
-        said |= {key: value for key, value in (("entry", response.entry), ("strata", parsed.strata)) if value}
-    elif parsed.offset:
-        said |= {"kind": "logistic"} if isinstance(study.target, ClassTarget) else {}
-        said["offset"] = offset_name(formula, study.columns)
-    else:
-        return ""
-    why = "# The formula's own model; the study's linear one has no offset and no event."
-    grid = "# times: the public grid; take those that a reader asks for\n" if response.event else ""
-    return f"\n{why}\n{grid}[[model]]\n" + "".join(f"{key} = {_said(value)}\n" for key, value in said.items())
+        beside["times"] = list(_times(study.target, seen))
+    lines = model_text(drafted_model(kind, f"{parsed.response.name} by formula", inside, beside))
+    grid = ["# times: the public grid; take those that a reader asks for"] if parsed.response.event else []
+    return "\n".join(
+        ["", "# The formula's own model; the study's linear one comes of the same sums.", *grid, *lines, ""]
+    )
+
+
+def _target_above_zero(text: str, target: str) -> str:
+    """The text with a target whose range begins above 0."""
+    found = parse_study(text).target
+    if not isinstance(found, NumberTarget) or found.range[0] > 0:
+        return text
+    begin = re.escape("\n[target]\n" + tomli_w.dumps({"name": target}))
+    return re.sub(rf"({begin}(?:missing_codes.*\n)?range = \[)[^,]*", rf"\g<1>{found.step!r}", text)
 
 
 def _times(target: NumberTarget, seen: Rows) -> list[float]:
@@ -199,9 +244,9 @@ def _target_moved(text: str, formula: str) -> str:
         )
     step = ten_to(last - first)
     ends = [float(f"{turn(end / step) * step:.12g}") for turn, end in ((math.floor, first), (math.ceil, last))]
-    begin = re.escape("\n[target]\n" + tomli_w.dumps({"name": response.name}))
-    lines = f"function = {_said(response.function)}  # of what the tables have; range and step are its own\n"
-    lines += f"range = {_said(list(ends))}\nstep = {_said(step)}\n"
+    begin = re.escape("\n[target]\n" + tomli_w.dumps({"name": response.name})) + "(?:missing_codes.*\n)?"
+    lines = f"function = {toml_value(response.function)}  # of what the tables have; range and step are its own\n"
+    lines += f"range = {toml_value(list(ends))}\nstep = {toml_value(step)}\n"
     return re.sub(f"({begin})range = .*\nstep = .*\n", lambda found: found[1] + lines, text)
 
 
@@ -214,7 +259,8 @@ def _listed_again(text: str, one: Column) -> str:
     if not one.in_model:
         after = f"in_model = false  # in others only\n{after}"
     if isinstance(one, CategoryColumn):
-        after = re.sub(r"(?m)^levels = \[.*?\](?=  #|$)", f"levels = {_said(list(one.levels))}", after, count=1)
+        levels = f"levels = {toml_value(list(one.levels))}"
+        after = re.sub(r"(?m)^levels = \[.*?\](?=  #|$)", lambda _: levels, after, count=1)
     return before + head + after
 
 
@@ -236,7 +282,7 @@ def _check_splines(columns: tuple[Column, ...], seen: Mapping[str, Rows], where:
 def _listed(one: Column) -> str:
     """A derived column as the file lists it."""
     factors = ", ".join(
-        "{ " + ", ".join(f"{key} = {_said(value)}" for key, value in factor.to_dict().items()) + " }"
+        "{ " + ", ".join(f"{key} = {toml_value(value)}" for key, value in factor.to_dict().items()) + " }"
         for factor in factors_of(one)
     )
     said: dict[str, Json] = {
@@ -247,14 +293,8 @@ def _listed(one: Column) -> str:
         **({} if one.in_model else {"in_model": False}),
     }
     return "\n".join(
-        ["[[column]]", *(f"{key} = {_said(value)}" for key, value in said.items()), f"factors = [{factors}]", ""]
+        ["[[column]]", *(f"{key} = {toml_value(value)}" for key, value in said.items()), f"factors = [{factors}]", ""]
     )
-
-
-def _said(value: Json) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_said, value))}]"
-    return tomli_w.dumps({"x": value}).partition("=")[2].strip()
 
 
 def _head(name: str) -> str:

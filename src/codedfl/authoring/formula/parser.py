@@ -27,6 +27,7 @@ _ELSEWHERE = (
     (r"\|", "have no random terms: give a [[model]] kind = 'random-intercept' and a cluster"),
     (r"(^|[~+*\s-])\.($|[+*\s-])", "name its columns, since '.' would be those of one table"),
 )
+_BESIDE = ("offset", "strata", "cluster")
 _NAME = re.compile(r"`([^`]*)`")
 _PARTED = "a term of the formula must be a column or a call"
 
@@ -36,13 +37,16 @@ class Response:
     """What is left of ``~``.
 
     name: the column that is predicted; of ``Surv`` the time. function: of it, such as "log"; "" is the number itself.
-    event, entry: of ``Surv(time, event)`` and ``Surv(entry, time, event)``: columns; "" where there is none.
+    event, entry: of ``Surv(time, event)`` and ``Surv(entry, time, event)``: columns; "" where there is none. An event
+        may be a comparison, as text.
 
     Examples
     --------
     >>> from codedfl.authoring.formula.parser import parse_formula
     >>> parse_formula("Surv(days, died) ~ age").response
     Response(name='days', function='', event='died', entry='')
+    >>> parse_formula("Surv(days, died == 'yes') ~ age").response.event
+    "I(died == 'yes')"
     """
 
     name: str
@@ -56,7 +60,8 @@ class Formula:
     """A formula in its parts; what it means for columns is in ``terms``.
 
     terms: the factors of each term, as text; the constant is none of them.
-    offset: what ``offset(...)`` holds, as text. strata: the column of ``strata(...)``. "" where there is none.
+    offset: what ``offset(...)`` holds, as text. strata, cluster: the columns of ``strata(...)`` and ``cluster(...)``.
+        "" where there is none.
     constant: false where ``0 +`` or ``- 1`` take it away.
 
     Examples
@@ -71,6 +76,7 @@ class Formula:
     terms: tuple[tuple[str, ...], ...]
     offset: str = ""
     strata: str = ""
+    cluster: str = ""
     constant: bool = True
 
 
@@ -84,19 +90,17 @@ def parse_formula(formula: str) -> Formula:
     spelt = _as_python(formula)
     left, right = _read(spelt, formula)
     terms = [term for term in right if term != ["1"]]
-    offsets = [term for term in terms if any(text.startswith("offset(") for text in term)]
-    strata = [term for term in terms if any(text.startswith("strata(") for text in term)]
-    for said, rule in ((offsets, "offset(x)"), (strata, "strata(x)")):
+    beside = {name: [term for term in terms if any(text.startswith(f"{name}(") for text in term)] for name in _BESIDE}
+    for name, said in beside.items():
         if len(said) > 1 or any(len(term) > 1 for term in said):
-            raise InvalidInput(f"the formula must have one {rule}, as a term by itself, got {formula[:60]!r}")
+            raise InvalidInput(f"the formula must have one {name}(x), as a term by itself, got {formula[:60]!r}")
     response = _response(left, formula)
-    if strata and not response.event:
-        raise InvalidInput(f"strata(x) must go with Surv(time, event), got {formula[:60]!r}")
-    plain = tuple(tuple(term) for term in terms if term not in (*offsets, *strata))
+    plain = tuple(tuple(term) for term in terms if not any(term in said for said in beside.values()))
     if not plain:
         raise InvalidInput(f"the formula must have a column beside its constant, got {formula[:60]!r}")
-    inside = offsets[0][0].removeprefix("offset(").removesuffix(")") if offsets else ""
-    return Formula(response, plain, inside, column_of(strata[0][0]) if strata else "", ["1"] in right)
+    inside = beside["offset"][0][0].removeprefix("offset(").removesuffix(")") if beside["offset"] else ""
+    strata, cluster = (column_of(said[0][0]) if (said := beside[name]) else "" for name in ("strata", "cluster"))
+    return Formula(response, plain, inside, strata, cluster, ["1"] in right)
 
 
 def _as_python(formula: str) -> str:
@@ -150,7 +154,15 @@ def _response(left: list[str], formula: str) -> Response:
     if plain := plain_name_of(left[0]):
         return Response(plain)
     tree, names = tree_of(left[0])
-    arguments = [names[one.id] for one in getattr(tree, "args", ()) if isinstance(one, ast.Name)]
+    given = list(getattr(tree, "args", ()))
+    if given and isinstance(given[-1], ast.Compare):  # an event that is said by a comparison
+        *given, compared = given
+        event = f"I({ast.unparse(compared)})"
+        for short, quoted in names.items():
+            event = event.replace(short, f"`{quoted}`")
+    else:
+        event = ""
+    arguments = [names[one.id] for one in given if isinstance(one, ast.Name)] + [event] * bool(event)
     called = tree.func.id if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) else ""
     if called == "Surv" and len(arguments) == len(tree.args) in (2, 3) and not tree.keywords:  # type: ignore[attr-defined]
         *entry, time, event = arguments

@@ -95,15 +95,50 @@ with numbers of your own
 def _beside(parsed: Formula, known: KnownColumns) -> tuple[set[str], list[Column]]:
     """Columns that only a further model uses: events, entries, strata and an offset, which may be a derived one."""
     response = parsed.response
-    names = {*filter(None, (response.event, response.entry, parsed.strata))}
+    names = {*filter(None, (response.entry, parsed.strata, parsed.cluster))}
+    made: list[Column] = []
+    for text in filter(None, (response.event, parsed.offset)):
+        part = _part_beside(text, known)
+        if text == parsed.offset and (len(part.columns) != 1 or part.columns[0][1].level):
+            raise InvalidInput(f"offset must be of one number, got {parsed.offset[:60]!r}")
+        if part.plain:
+            names.add(part.plain)
+        else:
+            made.append(_derived(dict(part.columns), known).beside())
     for name in sorted(names - known.keys()):
         raise _unknown(name, known)
-    if not parsed.offset:
-        return names, []
-    part = part_of(call_of(parsed.offset), known)
-    if len(part.columns) != 1 or part.columns[0][1].level:
-        raise InvalidInput(f"offset must be of one number, got {parsed.offset[:60]!r}")
-    return (names | {part.plain}, []) if part.plain else (names, [_derived(dict(part.columns), known).beside()])
+    return names, made
+
+
+def _part_beside(text: str, known: KnownColumns) -> TermPart:
+    return part_of(call_of(text), known)
+
+
+def event_name(formula: str, columns: tuple[Column, ...]) -> str:
+    """What the study calls the column of the event in ``Surv``; "" without one. It must be, or be said to be, 0 or 1.
+
+    Examples
+    --------
+    >>> from codedfl.authoring.formula.terms import event_name
+    >>> died = CategoryColumn("died", ("no", "yes"))
+    >>> event_name("Surv(days, died == 'yes') ~ age", (died,))
+    'died == yes'
+    >>> event_name("Surv(days, died) ~ age", (died,))
+    Traceback (most recent call last):
+    ...
+    codedfl.errors.InvalidInput: the event must be 0 or 1, got 'died' with no, yes: write Surv(days, died == 'yes')
+    """
+    response, known = parse_formula(formula).response, {one.name: one for one in columns}
+    if not response.event:
+        return ""
+    part = _part_beside(response.event, known)
+    column = known[part.plain] if part.plain else None
+    if column is not None and (isinstance(column, CategoryColumn) or column.range != (0.0, 1.0)):
+        has = ", ".join(column.levels) if isinstance(column, CategoryColumn) else "other numbers"
+        one = repr(column.levels[-1]) if isinstance(column, CategoryColumn) else "2"
+        inside = ", ".join(filter(None, (response.entry, response.name, f"{part.plain} == {one}")))
+        raise InvalidInput(f"the event must be 0 or 1, got {part.plain!r} with {has[:60]}: write Surv({inside})")
+    return part.columns[0][0]
 
 
 def offset_name(formula: str, columns: tuple[Column, ...]) -> str:

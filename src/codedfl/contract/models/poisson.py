@@ -19,6 +19,7 @@ class PoissonModel(GlmModel):
     """
 
     kind: ClassVar[str] = "poisson"
+    of_classes: ClassVar[bool | None] = False
 
     def check(self, columns: Named, target: Target) -> None:
         """Whole numbers from 0."""
