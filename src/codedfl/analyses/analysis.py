@@ -86,6 +86,11 @@ class Totals:
         place = np.array([0, *(1 + names.index(name) for name in part.study.design_names)])
         return part, Spread(place, 1 + len(names))
 
+    def refuse_clipped(self, columns: Sequence[str]) -> None:
+        """Refuse an analysis of columns of which more values than the study allows lay beyond their ranges."""
+        if objection := self.counts.clipped.objection(self.study, columns):
+            raise InvalidInput(objection)
+
     def check_left(self, model: StudyModel) -> None:
         """Refuse a model of which the census leaves too little."""
         if all(one.name != model.name for one in self.final.models):

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from codedfl.analyses.analysis import Finding, Spread, Totals, register_analysis
+from codedfl.analyses.analysis import Finding, Totals, register_analysis
 from codedfl.analyses.beginning import check_columns
-from codedfl.analyses.inference import Inference
 from codedfl.analyses.maximum import NewtonSums, maximise
 from codedfl.analyses.robust import InferenceFinding
+from codedfl.analyses.without_constant import WithoutConstant
 from codedfl.contract.models.conditional_logit import ConditionalLogitModel
-from codedfl.data.columns import ClassTarget, Units
+from codedfl.data.columns import ClassTarget
 from codedfl.errors import InvalidInput
 from codedfl.statistics.conditional import Conditional
-from codedfl.statistics.newton import columns_of, predictor_range
 from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats, JsonObject
 
@@ -88,30 +86,17 @@ def conditional_logit(totals: Totals, model: ConditionalLogitModel) -> Generator
     >>> ANALYSES["conditional-logit"] is conditional_logit
     True
     """
-    if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, *model.uses)):
-        raise InvalidInput(clipped)
+    totals.refuse_clipped((*model.columns, *model.uses))
     check_columns(totals, model)
-    problem = ConditionalProblem(totals, model)
+    problem, target = ConditionalProblem(totals, model), totals.study.target
     found = yield from maximise(totals, problem, np.zeros(problem.spread.width))
-    sums, covariance, target = found.sums, found.covariance, totals.study.target
-    likelihood = sums.likelihood + float(sums.gradient @ covariance @ sums.gradient) / 2
-    change = Units.of(*columns_of(totals.final, model)).unscaling()[1:, 1:]
-    part, _ = totals.present(model.columns)
     assert isinstance(target, ClassTarget)
-    of_fit = (totals.counts.rows.rows, round(sums.weight), len(problem.spread.place), found.iterations, likelihood)
-    made = Inference(
-        part.study.design_names,
-        problem.spread.only(change @ found.beta),
-        problem.spread.only(change @ covariance @ change.T),
-        math.inf,
-        ConditionalFit(target.name, target.modelled, model.strata, *of_fit),
-        part.references,
-        spreads=part.spreads[1:],
-    )
-    return InferenceFinding(model.name, model.kind, made)
+    of_fit = (totals.counts.rows.rows, round(found.sums.weight), len(problem.spread.place), found.iterations)
+    fit = ConditionalFit(target.name, target.modelled, model.strata, *of_fit, found.likelihood)
+    return InferenceFinding(model.name, model.kind, problem.inference(found, fit))
 
 
-class ConditionalProblem:
+class ConditionalProblem(WithoutConstant):
     """The conditional likelihood.
 
     Examples
@@ -119,18 +104,11 @@ class ConditionalProblem:
     See ``conditional_logit``, which maximises it.
     """
 
-    def __init__(self, totals: Totals, model: ConditionalLogitModel) -> None:
-        self.model, self._totals, self._final = model, totals, totals.final_of(model)
-        _, spread = totals.present(model.columns)
-        self.spread = Spread(spread.place[1:] - 1, spread.width - 1)
-
-    def ask(self, beta: Floats) -> Ask:
-        """One total."""
-        return self._totals.ask(Conditional.name, self.model, beta)
+    statistic = Conditional
 
     def read(self, integers: list[int], beta: Floats) -> NewtonSums:
         """In reals."""
-        sums = NewtonSums.of(integers, Conditional(self._totals.final, beta, self._final).bits)
+        sums = super().read(integers, beta)
         least = max(2 * len(self.spread.place), self._totals.study.smallest_cell)
         if sums.weight < least:
             raise InvalidInput(
@@ -138,20 +116,11 @@ class ConditionalProblem:
             )
         return sums
 
-    def penalty(self, sums: NewtonSums) -> Floats:
-        """None."""
-        return np.zeros(len(sums.gradient))
-
-    def reach(self, beta: Floats) -> float:
-        """Of the linear predictor over the ranges."""
-        ends = predictor_range(self._totals.final, self._final, np.append(0.0, beta))
-        return max(map(abs, ends)) / self.model.bound
-
     def beyond(self, beta: Floats) -> str:
         """Separation."""
         return (
-            f"the linear predictor of the model {self.model.name!r} must stay within {self.model.bound:g}, got a"
-            f" likelihood that grows towards {self.reach(beta) * self.model.bound:.3g}: columns that tell the classes"
+            f"the linear predictor of the model {self.model.name!r} must stay within {self.bound:g}, got a"
+            f" likelihood that grows towards {self.reach(beta) * self.bound:.3g}: columns that tell the classes"
             " within sets without error (separation), or ranges far wider than the values; leave columns out, or give"
             " it a larger bound"
         )

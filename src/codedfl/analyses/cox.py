@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from codedfl.analyses.analysis import Finding, Spread, Totals, register_analysis
+from codedfl.analyses.analysis import Finding, Totals, register_analysis
 from codedfl.analyses.beginning import check_columns
 from codedfl.analyses.cells import FEW
 from codedfl.analyses.glm import model_of, penalties
@@ -17,13 +17,14 @@ from codedfl.analyses.glm_errors import triangle
 from codedfl.analyses.inference import CONSTANT, Inference, distributions
 from codedfl.analyses.maximum import Fitted, NewtonSums, maximise
 from codedfl.analyses.survival import times_of
+from codedfl.analyses.without_constant import WithoutConstant
 from codedfl.contract.models.cox import CoxModel
-from codedfl.data.columns import CategoryColumn, Units
+from codedfl.data.columns import CategoryColumn
 from codedfl.data.labels import MeanLabels
 from codedfl.data.model import TrainedModel
 from codedfl.errors import InvalidInput
 from codedfl.statistics.cox import Cox
-from codedfl.statistics.newton import columns_of, predictor_range
+from codedfl.statistics.newton import columns_of
 from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats, Integers, JsonObject
 
@@ -256,8 +257,7 @@ def cox(totals: Totals, model: CoxModel) -> Generator[Ask, Any, Finding]:
     --------
     See ``codedfl.analyses.study_analysis.conduct``, which makes the totals it starts from.
     """
-    if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, *model.uses)):
-        raise InvalidInput(clipped)
+    totals.refuse_clipped((*model.columns, *model.uses))
     check_columns(totals, model)
     times, counts = yield from times_of(totals, model)
     if not counts[1, :, :-1].any():
@@ -269,7 +269,7 @@ def cox(totals: Totals, model: CoxModel) -> Generator[Ask, Any, Finding]:
     return _finding(totals, model, problem, found)
 
 
-class CoxProblem:
+class CoxProblem(WithoutConstant):
     """The partial likelihood, whose sums are those of ``cox``.
 
     last: the sums at the coefficients that were asked for last; at_zero: the likelihood at the first, which are 0.
@@ -280,15 +280,12 @@ class CoxProblem:
     See ``cox``, which maximises it.
     """
 
-    def __init__(self, totals: Totals, model: CoxModel, times: Floats) -> None:
-        self.model, self._totals, self.times = model, totals, times
-        self._final, (_, spread) = totals.final_of(model), totals.present(model.columns)
-        self.spread = Spread(spread.place[1:] - 1, spread.width - 1)
-        self.at_zero, self.lost = -math.inf, 0
+    statistic = Cox
+    model: CoxModel
 
-    def ask(self, beta: Floats) -> Ask:
-        """One total."""
-        return self._totals.ask(Cox.name, self.model, beta)
+    def __init__(self, totals: Totals, model: CoxModel, times: Floats) -> None:
+        super().__init__(totals, model)
+        self.times, self.at_zero, self.lost = times, -math.inf, 0
 
     def read(self, integers: list[int], beta: Floats) -> NewtonSums:
         """Sums over all strata and times."""
@@ -303,16 +300,11 @@ class CoxProblem:
         """The ridge's."""
         return sums.weight * self.model.regularisation * penalties(self._totals, self.model)[1:]
 
-    def reach(self, beta: Floats) -> float:
-        """Of the linear predictor over the ranges."""
-        ends = predictor_range(self._totals.final, self._final, np.append(0.0, beta))
-        return max(map(abs, ends)) / self.model.bound
-
     def beyond(self, beta: Floats) -> str:
         """A likelihood without a maximum."""
         return (
-            f"the linear predictor of the model {self.model.name!r} must stay within {self.model.bound:g} over the"
-            f" ranges, got a likelihood that grows towards {self.reach(beta) * self.model.bound:.3g}: a column of which"
+            f"the linear predictor of the model {self.model.name!r} must stay within {self.bound:g} over the"
+            f" ranges, got a likelihood that grows towards {self.reach(beta) * self.bound:.3g}: a column of which"
             " some values never have the event, or ranges far wider than the values; give it a ridge penalty"
             " (regularisation), narrower ranges or a larger bound"
         )
@@ -320,27 +312,15 @@ class CoxProblem:
 
 def _finding(totals: Totals, model: CoxModel, problem: CoxProblem, found: Fitted) -> CoxFinding:
     """In the units of the columns."""
-    study, spread = totals.final, problem.spread
+    study, n_coefficients = totals.final, len(problem.spread.place)
     columns = columns_of(study, model)
-    change = Units.of(*columns).unscaling()[1:, 1:]
-    part, _ = totals.present(model.columns)
     sums, smallest = problem.last, totals.study.smallest_cell
-    likelihood = found.sums.likelihood + float(found.sums.gradient @ found.covariance @ found.sums.gradient) / 2
     lost = problem.lost if not 0 < problem.lost < smallest else FEW
     strata, rows = _strata(totals, model), totals.counts.rows.rows
-    of_fit = (lost, len(problem.times), len(strata), len(spread.place), found.iterations, likelihood, problem.at_zero)
-    fit = CoxFit(study.target.name, rows, int(sums.events.sum()), *of_fit)
-    coefficients, inference = change @ found.beta, None
-    if not model.regularisation:
-        inference = Inference(
-            part.study.design_names,
-            spread.only(coefficients),
-            spread.only(change @ found.covariance @ change.T),
-            math.inf,
-            fit,
-            part.references,
-            spreads=part.spreads[1:],
-        )
+    of_fit = (lost, len(problem.times), len(strata), n_coefficients, found.iterations, found.likelihood)
+    fit = CoxFit(study.target.name, rows, int(sums.events.sum()), *of_fit, problem.at_zero)
+    coefficients = problem.in_units(found.beta)
+    inference = None if model.regularisation else problem.inference(found, fit)
     names = tuple(name for one in columns for name in one.design_names)
     linear = totals.linear(model.columns)
     units, mean = linear.study.units, linear.moments().mean

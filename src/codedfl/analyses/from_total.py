@@ -124,8 +124,7 @@ def anova(totals: Totals, model: AnovaModel) -> Generator[Ask, Any, Finding]:
     True
     """
     yield from ()
-    if clipped := totals.counts.clipped.objection(totals.study, model.columns):
-        raise InvalidInput(clipped)
+    totals.refuse_clipped(model.columns)
     linear, _ = totals.present(model.columns)
     found = linear.ols()
     fit: Any = found.fit
@@ -195,8 +194,7 @@ def fishers_p(counts: np.ndarray[Any, np.dtype[np.int64]]) -> float:
 
 def _correlation(totals: Totals, model: StudyModel, *, target: bool) -> tuple[tuple[str, ...], Floats, int]:
     """Names, correlations and rows of the design columns, and of the target."""
-    if clipped := totals.counts.clipped.objection(totals.study, model.columns):
-        raise InvalidInput(clipped)
+    totals.refuse_clipped(model.columns)
     linear, _ = totals.present(model.columns)
     names = (*linear.study.design_names, *([totals.study.target.name] if target else []))
     scatter = linear.scatter[: len(names), : len(names)].astype(np.float64)

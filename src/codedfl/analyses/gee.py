@@ -91,8 +91,7 @@ def gee(totals: Totals, model: GeeModel) -> Generator[Ask, Any, Finding]:
     >>> ANALYSES["gee"] is gee
     True
     """
-    if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, *model.uses)):
-        raise InvalidInput(clipped)
+    totals.refuse_clipped((*model.columns, *model.uses))
     found, of_clusters = yield from _solved(totals, model, GlmProblem(totals, model))
     rows = totals.counts.rows.rows
     made = in_units(totals, model, found, rows=rows, penalised=False, errors=Errors(found.covariance, words="robust"))

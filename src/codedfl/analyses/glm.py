@@ -14,7 +14,7 @@ from codedfl.analyses.beginning import check_columns
 from codedfl.analyses.calibration import Line, calibration_line
 from codedfl.analyses.glm_errors import Errors, errors_of
 from codedfl.analyses.inference import CONSTANT, Inference
-from codedfl.analyses.maximum import Fitted, NewtonSums, maximise, towards
+from codedfl.analyses.maximum import Fitted, Likelihood, NewtonSums, maximise, towards
 from codedfl.analyses.scoring import ClassScore
 from codedfl.contract.models import StudyModel
 from codedfl.contract.models.dispersed import GammaModel, QuasiPoissonModel
@@ -222,8 +222,7 @@ def glm(totals: Totals, model: GlmModel) -> Generator[Ask, Any, Finding]:
     --------
     See ``codedfl.analyses.study_analysis.conduct``, which makes the totals it starts from.
     """
-    if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, *model.uses)):
-        raise InvalidInput(clipped)
+    totals.refuse_clipped((*model.columns, *model.uses))
     problem = GlmProblem(totals, model)
     found = yield from maximise(totals, problem, start(totals, model))
     errors = yield from errors_of(totals, model, problem.spread, found, problem.reach(found.beta))
@@ -281,7 +280,7 @@ def start(totals: Totals, model: GlmModel) -> Floats:
     return towards(spread(old), spread(new), GlmProblem(totals, model).reach)
 
 
-class GlmProblem:
+class GlmProblem(Likelihood):
     """The likelihood of a generalised linear model, whose sums are those of ``newton``.
 
     Examples
@@ -290,18 +289,10 @@ class GlmProblem:
     """
 
     statistic: ClassVar[type[Newton]] = Newton
+    model: GlmModel
 
     def __init__(self, totals: Totals, model: GlmModel) -> None:
-        self.model, self._totals, self._final = model, totals, totals.final_of(model)
-        _, self.spread = totals.present(model.columns)
-
-    def ask(self, beta: Floats) -> Ask:
-        """One total."""
-        return self._totals.ask(self.statistic.name, self.model, beta)
-
-    def read(self, integers: list[int], beta: Floats) -> NewtonSums:
-        """In reals."""
-        return NewtonSums.of(integers, self.statistic(self._totals.final, beta, self._final).bits)
+        super().__init__(totals, model, totals.present(model.columns)[1])
 
     def penalty(self, sums: NewtonSums) -> Floats:
         """The ridge's."""
@@ -311,10 +302,6 @@ class GlmProblem:
         """Coefficients of the columns, of those of the scaled ones."""
         change = Units.of(*columns_of(self._totals.final, self.model)).unscaling()
         return np.asarray(change @ beta)
-
-    def reach(self, beta: Floats) -> float:
-        """Of the linear predictor over the ranges."""
-        return max(map(abs, predictor_range(self._totals.final, self._final, beta))) / self.model.bound
 
     def beyond(self, beta: Floats) -> str:
         """Separation, or ranges that are too wide."""
@@ -362,8 +349,7 @@ def in_units(
     errors, columns = errors or Errors(covariance), columns_of(study, model)
     change = Units.of(*columns).unscaling()
     names = (CONSTANT, *(name for one in columns for name in one.design_names))
-    # The last step is so short that the likelihood is a parabola on it.
-    likelihood = sums.likelihood + float(sums.gradient @ covariance @ sums.gradient) / 2
+    likelihood = found.likelihood
     deviance, modelled = 2 * (sums.best - likelihood), getattr(study.target, "modelled", "")
     kind = PoissonModel.kind if isinstance(study.target, NumberTarget) else LogisticModel.kind
     if isinstance(model, GlmModel):

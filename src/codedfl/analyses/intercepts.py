@@ -104,8 +104,7 @@ def random_intercept(totals: Totals, model: RandomInterceptModel) -> Generator[A
     >>> ANALYSES["random-intercept"] is random_intercept
     True
     """
-    if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, *model.uses)):
-        raise InvalidInput(clipped)
+    totals.refuse_clipped((*model.columns, *model.uses))
     linear, spread = totals.present(model.columns)
     plain, final = linear.ols(), totals.final_of(model)
     place = np.append(spread.place, spread.width)

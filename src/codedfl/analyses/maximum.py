@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from codedfl.analyses.analysis import Spread, Totals
 from codedfl.contract.models import StudyModel
 from codedfl.errors import InvalidInput
+from codedfl.statistics.newton import Bounded, predictor_range
+from codedfl.statistics.rounded import Rounded
 from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats
 
@@ -52,6 +54,8 @@ class NewtonSums:
 class Fitted(NamedTuple):
     """Coefficients of scaled columns with their covariance, the last sums, and how many totals it took.
 
+    The last step is so short that the likelihood is a parabola on it.
+
     Examples
     --------
     See ``maximise``, which makes one.
@@ -62,42 +66,60 @@ class Fitted(NamedTuple):
     sums: NewtonSums
     iterations: int
 
+    @property
+    def likelihood(self) -> float:
+        """Its logarithm, behind the last step."""
+        return self.sums.likelihood + float(self.sums.gradient @ self.covariance @ self.sums.gradient) / 2
 
-class MaximumProblem(Protocol):
+
+class Likelihood:
     """A likelihood that can be asked for at coefficients.
 
     model: whose it is. spread: which coefficients are estimated; the others stay 0.
+    statistic: its sums, laid out as those of ``newton``.
 
     Examples
     --------
     See ``codedfl.analyses.glm``, which has one.
     """
 
-    spread: Spread
+    statistic: ClassVar[type[Rounded]]
 
-    @property
-    def model(self) -> StudyModel:
-        """Of the study."""
+    model: StudyModel
+    _final: StudyModel
+
+    def __init__(self, totals: Totals, model: StudyModel, spread: Spread) -> None:
+        assert isinstance(model, Bounded)
+        self.model, self.spread, self.bound = model, spread, model.bound
+        self._totals, self._final = totals, totals.final_of(model)
 
     def ask(self, beta: Floats) -> Ask:
         """For the sums at these coefficients."""
+        return self._totals.ask(self.statistic.name, self.model, beta)
 
     def read(self, integers: list[int], beta: Floats) -> NewtonSums:
         """What the total says."""
+        return NewtonSums.of(integers, self.statistic(self._totals.final, beta, self._final).bits)
 
     def penalty(self, sums: NewtonSums) -> Floats:
-        """Of half the square of each coefficient."""
+        """Of half the square of each coefficient; none."""
+        return np.zeros(len(sums.gradient))
+
+    def on_columns(self, beta: Floats) -> Floats:
+        """The coefficients of a constant and of the scaled columns."""
+        return beta
 
     def reach(self, beta: Floats) -> float:
-        """The largest that the linear predictor can be in size, as a share of what a device accepts."""
+        """The largest that the linear predictor can be over the ranges, as a share of what a device accepts."""
+        ends = predictor_range(self._totals.final, self._final, self.on_columns(beta))
+        return max(map(abs, ends)) / self.bound
 
     def beyond(self, beta: Floats) -> str:
         """Why there is no maximum, where the likelihood grows towards coefficients that no device accepts."""
+        raise NotImplementedError
 
 
-def maximise(
-    totals: Totals, problem: MaximumProblem, beta: Floats, close: float = _CLOSE
-) -> Generator[Ask, Any, Fitted]:
+def maximise(totals: Totals, problem: Likelihood, beta: Floats, close: float = _CLOSE) -> Generator[Ask, Any, Fitted]:
     """Newton with a penalty; a step that makes the likelihood worse is halved, one beyond the bound is cut.
 
     close: the last step in standard errors: what is left then is about its square.

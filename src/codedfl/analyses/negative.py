@@ -13,7 +13,6 @@ from codedfl.analyses.analysis import Finding, Spread, Totals, register_analysis
 from codedfl.analyses.glm import GlmProblem, in_units, start
 from codedfl.analyses.maximum import Fitted, NewtonSums, maximise
 from codedfl.contract.models.negative import NegativeBinomialModel
-from codedfl.errors import InvalidInput
 from codedfl.statistics.negative import MOST_LOG_ALPHA, Negative
 from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats
@@ -32,14 +31,11 @@ def negative_binomial(totals: Totals, model: NegativeBinomialModel) -> Generator
     >>> ANALYSES["negative-binomial"] is negative_binomial
     True
     """
-    if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, *model.uses)):
-        raise InvalidInput(clipped)
+    totals.refuse_clipped((*model.columns, *model.uses))
     problem = NegativeProblem(totals, model)
     found = yield from maximise(totals, problem, np.append(start(totals, model), math.log(_FIRST_ALPHA)))
     alpha = math.exp(found.beta[-1])
-    # The last step is so short that the likelihood is a parabola on it.
-    rise = float(found.sums.gradient @ found.covariance @ found.sums.gradient) / 2
-    sums = replace(found.sums, likelihood=found.sums.likelihood + rise, gradient=np.zeros(len(found.beta) - 1))
+    sums = replace(found.sums, likelihood=found.likelihood, gradient=np.zeros(len(found.beta) - 1))
     alone = Fitted(found.beta[:-1], found.covariance[:-1, :-1], sums, found.iterations)
     rows, penalised = totals.counts.rows.rows, model.regularisation > 0
     made = in_units(totals, model, alone, rows=rows, penalised=penalised)

@@ -71,8 +71,7 @@ def residuals(totals: Totals, model: ResidualsModel) -> Generator[Ask, Any, Find
     --------
     See ``ResidualsFinding``, in which it ends.
     """
-    if clipped := totals.counts.clipped.objection(totals.study, model.columns):
-        raise InvalidInput(clipped)
+    totals.refuse_clipped(model.columns)
     linear, spread = totals.present(model.columns)
     plain = linear.ols()
     assert isinstance(plain.fit, LeastSquaresFit)

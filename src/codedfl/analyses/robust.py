@@ -91,8 +91,7 @@ def robust(totals: Totals, model: RobustModel) -> Generator[Ask, Any, Finding]:
     --------
     See ``codedfl.analyses.study_analysis.conduct``, which makes the totals it starts from.
     """
-    if clipped := totals.counts.clipped.objection(totals.study, model.columns):
-        raise InvalidInput(clipped)
+    totals.refuse_clipped(model.columns)
     linear, spread = totals.present(model.columns)
     plain = linear.ols()
     assert isinstance(plain.fit, LeastSquaresFit)

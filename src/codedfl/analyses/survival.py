@@ -149,8 +149,7 @@ def survival(totals: Totals, model: SurvivalModel) -> Generator[Ask, Any, Findin
     --------
     See ``codedfl.analyses.cells.joined``, which says what is joined.
     """
-    if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, model.event)):
-        raise InvalidInput(clipped)
+    totals.refuse_clipped((*model.columns, model.event))
     study = totals.final
     times, (others, events) = yield from times_of(totals, model)
     ends = others + events

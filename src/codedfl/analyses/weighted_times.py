@@ -154,8 +154,7 @@ def iptw_cox(totals: Totals, model: IptwCoxModel) -> Generator[Ask, Any, Finding
     --------
     See ``codedfl.analyses.study_analysis.conduct``, which makes the totals it starts from.
     """
-    if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, *model.uses)):
-        raise InvalidInput(clipped)
+    totals.refuse_clipped((*model.columns, *model.uses))
     check_columns(totals, model)
     times, counts = yield from times_of(totals, model)
     problem = Chance(totals, model)

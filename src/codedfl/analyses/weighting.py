@@ -146,8 +146,7 @@ def iptw(totals: Totals, model: IptwModel) -> Generator[Ask, Any, Finding]:
     >>> ANALYSES["iptw"] is iptw
     True
     """
-    if clipped := totals.counts.clipped.objection(totals.study, (*model.columns, *model.uses)):
-        raise InvalidInput(clipped)
+    totals.refuse_clipped((*model.columns, *model.uses))
     check_columns(totals, model)
     problem = Chance(totals, model)
     found = yield from maximise(totals, problem, np.zeros(problem.spread.width), close=1e-7)

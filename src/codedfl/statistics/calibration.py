@@ -24,16 +24,9 @@ class Calibration(Newton):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from codedfl.contract.models.logistic import LogisticModel
-    >>> from codedfl.contract.study import Study
-    >>> from codedfl.data.columns import ClassTarget, NumberColumn
     >>> from codedfl.statistics.calibration import Calibration
-    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
-    >>> model = LogisticModel("ill", ("age",))
-    >>> study = Study("stays", (age,), ClassTarget("ill", ("no", "yes")), 5000, 1000, 3, models=(model,))
-    >>> Calibration(study, np.zeros(2), model).length
-    24
+    >>> sorted(Calibration.tells)
+    ['classes', 'points']
     """
 
     name: ClassVar[str] = "calibration"

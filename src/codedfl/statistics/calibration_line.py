@@ -28,16 +28,9 @@ class CalibrationLine(Newton):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from codedfl.contract.models.logistic import LogisticModel
-    >>> from codedfl.contract.study import Study
-    >>> from codedfl.data.columns import ClassTarget, NumberColumn
     >>> from codedfl.statistics.calibration_line import CalibrationLine
-    >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
-    >>> model = LogisticModel("ill", ("age",))
-    >>> study = Study("stays", (age,), ClassTarget("ill", ("no", "yes")), 5000, 1000, 3, models=(model,))
-    >>> CalibrationLine(study, np.zeros(4), model).length
-    8
+    >>> CalibrationLine.held_out
+    True
     """
 
     name: ClassVar[str] = "calibration-line"

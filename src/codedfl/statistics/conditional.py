@@ -13,14 +13,14 @@ from codedfl.contract.models.matched import MOST_IN_SET
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.exact.portable import portable_exp, portable_log
-from codedfl.statistics.newton import linear_predictor, n_coefficients, refuse_beyond, scaled_design
-from codedfl.statistics.rounded import Rounded, row_sums
+from codedfl.statistics.newton import Iterated, linear_predictor, n_coefficients, scaled_design
+from codedfl.statistics.rounded import row_sums
 from codedfl.statistics.statistic import register_statistic
 from codedfl.typing import Floats, Wholes
 
 
 @register_statistic
-class Conditional(Rounded):
+class Conditional(Iterated):
     """Likelihood, gradient and curvature over matched sets, laid out as those of ``newton``; the weight counts sets.
 
     A set says something where it has rows of both classes: its likelihood is the chance that of all its rows just these
@@ -48,35 +48,25 @@ class Conditional(Rounded):
         " these, within the bound and the number of points that the study states; with few sets it sees sums of single"
         " ones."
     )
-    no_noise: ClassVar[str] = "no bound on one row's part in the coefficients is stated"
+    summed: ClassVar[str] = (
+        "sums of the columns and of their products within matched sets, weighted by what the model predicts"
+    )
+    by: ClassVar[str] = ", sets by {0.strata}"
 
     def _begin(self) -> None:
-        """Coefficients within the bound."""
         assert isinstance(self.model, ConditionalLogitModel)
         self._matched = self.model
-        refuse_beyond(self.study, self._matched, np.append(0.0, self.point), self._matched.bound)
         super()._begin()
 
-    @classmethod
-    def leaves(cls, study: Study) -> str:
-        """For each model."""
-        models = [one for one in study.models if isinstance(one, ConditionalLogitModel)]
-        each = "; ".join(f"{one.name}, sets by {one.strata}, linear predictor up to {one.bound:g}" for one in models)
-        return (
-            "sums of the columns and of their products within matched sets, weighted by what the model predicts, for at"
-            f" most {study.most_points} points of the server's choice in all ({each})"
-        )
+    @property
+    def beta(self) -> Floats:
+        """Without a constant."""
+        return np.append(0.0, self.point)
 
     @classmethod
     def point_length(cls, study: Study, model: StudyModel = NO_MODEL) -> int:
         """Coefficients without a constant."""
         return n_coefficients(study, model) - 1
-
-    @property
-    def length(self) -> int:
-        """As ``newton``."""
-        d = len(self.point)
-        return 3 + d + d * (d + 1) // 2
 
     @cached_property
     def largest(self) -> int:

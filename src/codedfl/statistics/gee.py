@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 
 from codedfl.contract.models import NO_MODEL, StudyModel
-from codedfl.contract.models.gee import GeeModel
 from codedfl.contract.models.matched import MOST_IN_SET
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
@@ -54,6 +53,12 @@ class Gee(Newton):
         "Products of columns within clusters, weighted by what the coefficients predict and by how far rows are from"
         " it. A server that lies chooses these, within the bound; with few clusters it sees sums of single clusters."
     )
+    summed: ClassVar[str] = (
+        "sums of the columns and of their products within clusters, weighted by what the model predicts and by"
+        " residuals"
+    )
+    points: ClassVar[str] = "points"
+    by: ClassVar[str] = ", by {0.cluster}"
     term: ClassVar[str] = "the squared scores of the model {name!r}"
     remedy: ClassVar[str] = "give the study fewer max_rows, or the target a narrower range"
 
@@ -64,16 +69,6 @@ class Gee(Newton):
             raise InvalidInput(
                 f"the correlation of {self.model.name!r} must be from 0 to {MOST_ALPHA:g}, got {self.alpha:g}"
             )
-
-    @classmethod
-    def leaves(cls, study: Study) -> str:
-        """For each model."""
-        models = [one for one in study.models if isinstance(one, GeeModel)]
-        each = "; ".join(f"{one.name}, by {one.cluster}, linear predictor up to {one.bound:g}" for one in models)
-        return (
-            "sums of the columns and of their products within clusters, weighted by what the model predicts and by"
-            f" residuals, for at most {study.most_points} points of the server's choice in all ({each})"
-        )
 
     @classmethod
     def point_length(cls, study: Study, model: StudyModel = NO_MODEL) -> int:

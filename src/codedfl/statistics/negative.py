@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 
 from codedfl.contract.models import NO_MODEL, StudyModel
-from codedfl.contract.models.negative import NegativeBinomialModel
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
 from codedfl.exact.portable import portable_exp, portable_log
@@ -44,6 +43,11 @@ class Negative(Newton):
 
     name: ClassVar[str] = "negative"
     tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points"})
+    summed: ClassVar[str] = (
+        "sums of the columns and of their products, weighted by what a negative binomial model predicts, and its"
+        " likelihood"
+    )
+    points: ClassVar[str] = "points"
 
     def _begin(self) -> None:
         """As for ``newton``, and alpha within limits."""
@@ -53,16 +57,6 @@ class Negative(Newton):
                 f"the logarithm of alpha of {self.model.name!r} must be at most {MOST_LOG_ALPHA:g} in size, got"
                 f" {self.point[-1]:g}"
             )
-
-    @classmethod
-    def leaves(cls, study: Study) -> str:
-        """For each model."""
-        models = [one for one in study.models if isinstance(one, NegativeBinomialModel)]
-        each = "; ".join(f"{one.name}, linear predictor up to {one.bound:g}" for one in models)
-        return (
-            "sums of the columns and of their products, weighted by what a negative binomial model predicts, and its"
-            f" likelihood, for at most {study.most_points} points of the server's choice in all ({each})"
-        )
 
     @classmethod
     def point_length(cls, study: Study, model: StudyModel = NO_MODEL) -> int:

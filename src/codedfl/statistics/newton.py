@@ -6,8 +6,9 @@ machines, so that moving a row from one device to another changes no bit of a to
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +19,74 @@ from codedfl.contract.study import Study
 from codedfl.data.columns import CategoryColumn, Column
 from codedfl.errors import InvalidInput
 from codedfl.statistics.families import Family, family_of, target_values
-from codedfl.statistics.rounded import SumOfRows, products
+from codedfl.statistics.rounded import Rounded, SumOfRows, products
 from codedfl.statistics.statistic import register_statistic
 from codedfl.typing import Floats, Integers
 
 
+@runtime_checkable
+class Bounded(Protocol):
+    """A model whose linear predictor has a bound.
+
+    Examples
+    --------
+    >>> from codedfl.contract.models.logistic import LogisticModel
+    >>> from codedfl.statistics.newton import Bounded
+    >>> isinstance(LogisticModel("ill", ("age",)), Bounded)
+    True
+    """
+
+    name: str
+    bound: float
+
+
+class Iterated(Rounded):
+    """What a step of an iteration needs at coefficients: three sums, a gradient, and the upper triangle of a curvature.
+
+    summed: what leaves, in words. points: what the server chooses. by: what a model's rows belong together by, of it.
+
+    Examples
+    --------
+    See ``Newton``, which is one.
+    """
+
+    no_noise: ClassVar[str] = "no bound on one row's part in the coefficients is stated"
+    summed: ClassVar[str]
+    points: ClassVar[str] = "points"
+    by: ClassVar[str] = ""
+
+    def _begin(self) -> None:
+        """Coefficients that lead beyond the model's bound somewhere in the ranges are refused."""
+        assert isinstance(self.model, Bounded)
+        refuse_beyond(self.study, self.model, self.beta, self.model.bound)
+        super()._begin()
+
+    @classmethod
+    def leaves(cls, study: Study) -> str:
+        """For each model that is fitted in iterations."""
+        most = f"for at most {study.most_points} {cls.points} of the server's choice in all"
+        return f"{cls.summed}, {most} ({cls.named(study)})"
+
+    @classmethod
+    def named(cls, study: Study) -> str:
+        """The models with their bounds."""
+        models = (one for one in study.models if cls.name in one.statistics and isinstance(one, Bounded))
+        return "; ".join(f"{one.name}{cls.by.format(one)}, linear predictor up to {one.bound:g}" for one in models)
+
+    @property
+    def length(self) -> int:
+        """Three sums, the gradient, the triangle."""
+        d = len(self.point)
+        return 3 + d + d * (d + 1) // 2
+
+    @property
+    @abstractmethod
+    def beta(self) -> Floats:
+        """The coefficients of a constant and of the scaled columns."""
+
+
 @register_statistic
-class Newton(SumOfRows):
+class Newton(Iterated, SumOfRows):
     """Gradient, X'WX and log-likelihood over the training rows, at coefficients of a constant and the scaled columns.
 
     The vector is: the weights, the log-likelihood, the largest that any coefficients could reach, the gradient, and the
@@ -57,36 +119,20 @@ class Newton(SumOfRows):
         " how many rows each combination has, also few; for other columns nothing is proven. A server that lies chooses"
         " the coefficients, within the bound and the number of points that the study states."
     )
-    no_noise: ClassVar[str] = "no bound on one row's part in the coefficients is stated"
+    summed: ClassVar[str] = (
+        "sums of the columns and of their products, weighted by what the model predicts, and its likelihood"
+    )
+    points: ClassVar[str] = "coefficients"
 
     def _begin(self) -> None:
-        """Coefficients that lead beyond the model's bound somewhere in the ranges are refused."""
-        model = self.model
-        assert isinstance(model, GlmModel)
-        self._glm = model
-        refuse_beyond(self.study, model, self.beta, model.bound)
+        assert isinstance(self.model, GlmModel)
+        self._glm = self.model
         super()._begin()
-
-    @classmethod
-    def leaves(cls, study: Study) -> str:
-        """For each model that is fitted in iterations."""
-        models = [one for one in study.models if isinstance(one, GlmModel) and cls.name in one.statistics]
-        each = "; ".join(f"{one.name}, linear predictor up to {one.bound:g}" for one in models)
-        return (
-            "sums of the columns and of their products, weighted by what the model predicts, and its likelihood, for at"
-            f" most {study.most_points} coefficients of the server's choice in all ({each})"
-        )
 
     @classmethod
     def point_length(cls, study: Study, model: StudyModel = NO_MODEL) -> int:
         """The constant and the design columns of the model."""
         return n_coefficients(study, model)
-
-    @property
-    def length(self) -> int:
-        """Three sums, the gradient, the triangle."""
-        d = len(self.point)
-        return 3 + d + d * (d + 1) // 2
 
     @cached_property
     def largest(self) -> int:

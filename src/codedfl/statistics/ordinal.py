@@ -14,12 +14,7 @@ from codedfl.data.columns import ClassTarget
 from codedfl.errors import InvalidInput
 from codedfl.exact.portable import portable_log
 from codedfl.statistics.families import Binomial
-from codedfl.statistics.newton import (
-    linear_predictor,
-    n_coefficients,
-    refuse_beyond,
-    scaled_design,
-)
+from codedfl.statistics.newton import Iterated, linear_predictor, n_coefficients, scaled_design
 from codedfl.statistics.rounded import SumOfRows, products
 from codedfl.statistics.statistic import register_statistic
 from codedfl.typing import Floats, Integers
@@ -28,7 +23,7 @@ LEAST_GAP = 0.02  # between two thresholds
 
 
 @register_statistic
-class Ordinal(SumOfRows):
+class Ordinal(Iterated, SumOfRows):
     """Log-likelihood, gradient and curvature over the training rows, laid out as those of ``newton``.
 
     The point is the thresholds between the classes, ascending, then a coefficient per design column of the model, each
@@ -54,39 +49,27 @@ class Ordinal(SumOfRows):
         "Sums weighted by what the coefficients predict for each row. A server that lies chooses these and the"
         " thresholds, within the bound and the number of points that the study states."
     )
-    no_noise: ClassVar[str] = "no bound on one row's part in the coefficients is stated"
+    summed: ClassVar[str] = "sums of the columns and of their products by class, weighted by what the model predicts"
 
     def _begin(self) -> None:
         """Thresholds ascend, and all are within the bound."""
         assert isinstance(self.model, ProportionalOddsModel)
-        self._ordinal, self._d = self.model, n_coefficients(self.study, self.model) - 1
-        self._thresholds, self._beta = np.split(self.point, [len(self.point) - self._d])
+        self._ordinal, columns = self.model, n_coefficients(self.study, self.model) - 1
+        self._thresholds, self._beta = np.split(self.point, [len(self.point) - columns])
         if not thresholds_fit(self._thresholds, self._ordinal.bound):
             raise InvalidInput(f"thresholds of {self._ordinal.name!r} must ascend by {LEAST_GAP:g} within the bound")
-        refuse_beyond(self.study, self._ordinal, np.append(0.0, self._beta), self._ordinal.bound)
         super()._begin()
 
-    @classmethod
-    def leaves(cls, study: Study) -> str:
-        """For each model."""
-        models = [one for one in study.models if isinstance(one, ProportionalOddsModel)]
-        each = "; ".join(f"{one.name}, linear predictor up to {one.bound:g}" for one in models)
-        return (
-            "sums of the columns and of their products by class, weighted by what the model predicts, for at most"
-            f" {study.most_points} points of the server's choice in all ({each})"
-        )
+    @property
+    def beta(self) -> Floats:
+        """Thresholds stand for the constant."""
+        return np.append(0.0, self._beta)
 
     @classmethod
     def point_length(cls, study: Study, model: StudyModel = NO_MODEL) -> int:
         """Thresholds and coefficients."""
         assert isinstance(study.target, ClassTarget)
         return len(study.target.classes) - 1 + n_coefficients(study, model) - 1
-
-    @property
-    def length(self) -> int:
-        """As ``newton``."""
-        d = len(self.point)
-        return 3 + d + d * (d + 1) // 2
 
     @cached_property
     def largest(self) -> int:

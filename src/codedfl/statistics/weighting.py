@@ -37,12 +37,6 @@ class Treated(Newton):
         treated, chance = self.treated(codes), Binomial().mean(self.predictor(codes))
         return treated, treated - chance, np.where(treated == 1.0, (1.0 - chance) / chance, chance / (1.0 - chance))
 
-    @classmethod
-    def named(cls, study: Study) -> str:
-        """The models."""
-        models = (one for one in study.models if isinstance(one, IptwModel) and cls.name in one.statistics)
-        return "; ".join(f"{one.name}, linear predictor up to {one.bound:g}" for one in models)
-
 
 @register_statistic
 class Propensity(Treated):
@@ -65,6 +59,10 @@ class Propensity(Treated):
 
     name: ClassVar[str] = "propensity"
     tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points"})
+    summed: ClassVar[str] = (
+        "sums of the columns and of their products, weighted by the chance of the treatment that a model predicts"
+    )
+    points: ClassVar[str] = "points"
 
     @property
     def family(self) -> Family:
@@ -75,14 +73,6 @@ class Propensity(Treated):
         """The treatment."""
         del target
         return self.treated(codes)
-
-    @classmethod
-    def leaves(cls, study: Study) -> str:
-        """For each model."""
-        return (
-            "sums of the columns and of their products, weighted by the chance of the treatment that a model predicts,"
-            f" for at most {study.most_points} points of the server's choice in all ({cls.named(study)})"
-        )
 
 
 @register_statistic
