@@ -20,6 +20,7 @@ from codedfl.contract.study import Study
 from codedfl.contract.toml_file import load_study
 from codedfl.crypto.key_files import DEVICE_KEY, load_identity
 from codedfl.device.approved import ApprovedStudy, approved_study
+from codedfl.device.study_sums import StudySums
 from codedfl.statistics.statistic import Ask
 
 
@@ -60,7 +61,8 @@ def main() -> None:
         load_roster(Path(roster_file)),
         DeviceFolder.of(Path(state), name),
     )
-    contract = approved_study(name, study, roster, load_identity(Path(state) / name / DEVICE_KEY), home)
+    sums = StudySums(study, roster)
+    contract = approved_study(name, sums, load_identity(Path(state) / name / DEVICE_KEY), home)
     found = [of_ask(study, contract, name, bytes.fromhex(ask)) for ask in asks]
     print(json.dumps(found[0] if found else of_study(study, contract, name)))
 

@@ -74,15 +74,22 @@ class Register(MutableMapping[str, Kind]):
         """What was made known so far; no file is loaded for it."""
 
     def __getitem__(self, name: str) -> Kind:
-        path = import_module(self._package).__path__ if name not in self.known else []
-        # The name may be anybody's text: it is compared with the names of files, and never made into a path.
-        if (file := name.replace("-", "_")) in {one.name for one in iter_modules(path)}:
-            import_module(f"{self._package}.{file}")
+        self.look_in(name, name)
         if name not in self.known:
-            load_all(self._package, path)
+            load_all(self._package, import_module(self._package).__path__)
         if name not in self.known:
             self._load_entry(name)
         return self.known[name]
+
+    def look_in(self, name: str, *files: str) -> None:
+        """Load the first files of these names, until ``name`` is known; for names that have no file of their own."""
+        if name in self.known:
+            return
+        there = {one.name for one in iter_modules(import_module(self._package).__path__)}
+        for one in files:
+            # A name may be anybody's text: it is compared with the names of files, and never made into a path.
+            if name not in self.known and (file := one.replace("-", "_")) in there:
+                import_module(f"{self._package}.{file}")
 
     def __setitem__(self, name: str, made: Kind) -> None:
         self.known[name] = made

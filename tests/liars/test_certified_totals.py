@@ -89,7 +89,7 @@ def test_z_liars_among_2z_plus_1_holders_of_a_role_change_nothing(z: int, seed: 
         devices[name] = Liar(name, identity(name), MadeUp(terms, LAYOUTS, mine), devices[name]._memory, now=lambda: 0.0)
     engine = InProcess({name: one.reply for name, one in devices.items()})
     session = Session(engine, MadeUp(terms, LAYOUTS), SERVER, wall=lambda: 0.0)
-    total = session.certified(ASKS[0])
+    [total] = session.certified(ASKS[0])
     total.check(terms)
     assert LAYOUT.numbers_of(LAYOUT.from_bytes(total.numbers, 3)) == truth(total.owners, ASKS[0])
 
@@ -101,7 +101,7 @@ def test_owners_that_invent_numbers_change_the_total_by_what_they_invent_and_not
         contract = MadeUp(terms, LAYOUTS, {ASKS[0]: (vector, [])})
         devices[name] = Device(name, identity(name), contract, devices[name]._memory, now=lambda: 0.0)
     engine = InProcess({name: one.reply for name, one in devices.items()})
-    total = Session(engine, MadeUp(terms, LAYOUTS), SERVER, wall=lambda: 0.0).certified(ASKS[0])
+    [total] = Session(engine, MadeUp(terms, LAYOUTS), SERVER, wall=lambda: 0.0).certified(ASKS[0])
     total.check(terms)
     honest = truth([name for name in total.owners if name not in invented], ASKS[0])
     expected = [sum(column) for column in zip(honest, *invented.values(), strict=True)]
@@ -127,7 +127,7 @@ def test_roles_with_too_few_holders_are_refused_with_what_to_do() -> None:
 def test_a_total_that_z_devices_have_signed_is_refused() -> None:
     terms, devices = federation(1)
     engine = InProcess({name: one.reply for name, one in devices.items()})
-    total = Session(engine, MadeUp(terms, LAYOUTS), SERVER, wall=lambda: 0.0).certified(ASKS[0])
+    [total] = Session(engine, MadeUp(terms, LAYOUTS), SERVER, wall=lambda: 0.0).certified(ASKS[0])
     assert CertifiedTotal.decode(total.encode()) == total
     for signatures in (total.signatures[:1], total.signatures[:1] * 2, (*total.signatures[:1], ("nobody", bytes(64)))):
         with pytest.raises(Refused, match="must be signed by 2 devices of the roster"):

@@ -31,6 +31,7 @@ def states(tmp_path: Path) -> Path:
     fewer = table.rows(np.arange(2, len(table)))
     folder = DeviceFolder.of(tmp_path / "copies", OWNER)
     approve(study, ROSTER, OWNER, IDENTITIES[OWNER].public, fewer, folder, Deciding("Ada", "today"))
+    folder.base.close()  # as the process of an approval ends
     return tmp_path / "copies"
 
 

@@ -131,7 +131,7 @@ def test_sums_are_those_of_plain_integers(
     for step in (1, -3):
         e = np.array([[step * (i % 5), i % 3 - 1] for i in range(300)])
         assert np.array_equal(asks.product(GRAM, e), total @ e)
-    certified = asks.certified(COUNTS)
+    [certified] = asks.certified(COUNTS)
     certified.check(FEDERATION.terms)
     assert LAYOUTS[COUNTS].numbers_of(LAYOUTS[COUNTS].from_bytes(certified.numbers, 4)) == FEDERATION.expected(
         COUNTS, owners

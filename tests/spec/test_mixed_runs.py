@@ -71,7 +71,7 @@ def all_of(federation: Federation, devices: dict[str, Line]) -> None:
         e = [[sign * v for v in row] for row in E]
         found = asks.product(MATRIX, np.array(e))
         assert found.tolist() == product_of(federation, MATRIX, e)
-    total = asks.certified(CERTIFIED)
+    [total] = asks.certified(CERTIFIED)
     total.check(federation.terms)
     layout = LAYOUTS[CERTIFIED]
     assert layout.numbers_of(layout.from_bytes(total.numbers, 4)) == federation.expected(CERTIFIED, owners)

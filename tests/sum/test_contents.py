@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import shutil
 from collections.abc import Collection
 from pathlib import Path
 
@@ -146,6 +147,29 @@ def test_a_session_puts_it_on_whoever_misses_it_and_on_nobody_else() -> None:
     assert "put" not in asked
 
 
+def test_it_is_put_before_the_first_ask_that_needs_it_and_again_where_it_was_lost() -> None:
+    said: list[str] = []
+    memories: dict[str, InMemory] = {}
+
+    def noted(one: Device, request: bytes) -> bytes:
+        reply = one.reply(request)
+        said.append(wire.decode(reply, wire.Reply, "a reply").kind)
+        return reply
+
+    lines = {name: lambda request, one=one: noted(one, request) for name, one in devices(memories).items()}
+    session = Session(InProcess(lines), MadeUp(TERMS, LAYOUTS, needed=NEEDED), SERVER, wall=lambda: 0.0)
+    session.offer(CONTENT)
+    assert session.sum(ASK) == [4, 8]
+    assert said.count("missing") <= 1, "of the one that holds a role and has no rows"
+    for memory in memories.values():
+        memory._contents.clear()
+    session.close()
+    said.clear()
+    session._store.clear("total")
+    assert session.sum(ASK) == [4, 8]
+    assert "missing" in said
+
+
 class Liar:
     """Says for ever that something is missing, and that it has taken it."""
 
@@ -193,6 +217,29 @@ def test_a_ledger_keeps_the_newest_of_each_study_over_a_restart(tmp_path: Path) 
     assert base.content(b"other", digest(b"39")) is None
 
 
+def test_a_root_that_is_gone_is_in_no_file_of_the_ledger_nor_after_a_kill(tmp_path: Path) -> None:
+    folder, study = tmp_path / "clinic", b"study"
+    roots = [hashlib.sha256(b"%d" % number).digest() for number in range(3)]
+
+    def left() -> list[int]:
+        files = [one.read_bytes() for one in folder.iterdir()]
+        return [number for number, root in enumerate(roots) if any(root in one for one in files)]
+
+    base = LedgerBase(folder)
+    for number, root in enumerate(roots):
+        base.keep(study, number, root, 10)
+        assert left() == [number]
+    base.keep(study, 3, b"", 0)
+    assert left() == [] and base.generation(study) == (3, b"", 0)
+    base.put(study, bytes(32), b"what was put is there after the next transaction", MOST_CONTENTS)
+    killed = tmp_path / "killed"
+    shutil.copytree(folder, killed)  # as a process that is killed leaves it
+    assert LedgerBase(killed).content(study, bytes(32)) is not None
+    assert {one.stat().st_mode & 0o077 for one in folder.iterdir()} == {0}
+    base.close()
+    assert [one.name for one in folder.iterdir()] == ["ledger.sqlite"]
+
+
 def random_words(name: str) -> list[int]:
     data = hashlib.shake_256(name.encode()).digest(8 * 50)
     return [int(one) for one in np.frombuffer(data, dtype="<u8")]
@@ -206,7 +253,7 @@ def certified_words(words: dict[str, list[int]], names: Collection[str]) -> list
         contract = MadeUp(terms, {ASK: layout}, {ASK: (words[name], [])})
         lines[name] = Device(name, identity(name), contract, InMemory(), now=lambda: 0.0).reply
     session = Session(InProcess(lines), MadeUp(terms, {ASK: layout}), SERVER, wall=lambda: 0.0)
-    total = session.certified(ASK)
+    [total] = session.certified(ASK)
     total.check(terms)
     return [one % 2**64 for one in layout.numbers_of(layout.from_bytes(total.numbers, layout.vector_words))]
 

@@ -211,7 +211,7 @@ class Late(LedgerMemory):
     """Writes after the reply has left what has to be on the disk before it."""
 
     def __init__(self, of: LedgerMemory, what: str) -> None:
-        super().__init__(of._study, of._base)
+        super().__init__(of._sums, of._base)
         self._what, self._later = what, list[Callable[[], None]]()
         self._root: Generation | None = None
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from codedfl.engines.in_process import InProcess
+from codedfl.engines.virtual_time import VirtualTime
 from codedfl.errors import NotEnoughDevices
 from codedfl.sum.device import Device, InMemory
 from codedfl.sum.layout import Layout, Words
-from codedfl.sum.session import Session
+from codedfl.sum.session import Patience, Session
 from codedfl.sum.wire import Refused
 from federations import SERVER, MadeUp, devices_of, identity, terms_of
 
@@ -78,12 +79,38 @@ def test_a_certified_total_is_that_of_plain_integers_and_a_closed_generation_has
         SERVER,
         wall=lambda: 0.0,
     )
-    total = session.certified(ASK)
+    [total] = session.certified(ASK)
     total.check(terms)
     expected = [sum(column) for column in zip(*(_drawn(name, layout, 10)[0] for name in terms.owners), strict=True)]
     assert layout.numbers_of(layout.from_bytes(total.numbers, 4)) == expected
     session.close()
     assert all(one._memory.generation().root == b"" for one in devices.values())
+
+
+def test_certified_sums_that_are_asked_for_together_take_the_round_trips_of_one() -> None:
+    """Parts of a census: of three disclosure groups each, and the holders share the work."""
+    terms = terms_of([[f"{group}{i}" for i in range(6)] for group in "abc"], 1)
+    layout, asks = Layout.of_vector(4, 1000, certified=True), [b"part a", b"part b", b"part c"]
+    layouts, fixed = dict.fromkeys(asks, layout), {ask: (part,) for part, ask in enumerate(asks)}
+
+    def seconds(*together: tuple[bytes, ...]) -> float:
+        devices = devices_of(terms, layouts, lambda name, _: _drawn(name, layout, 10))
+        for one in devices.values():
+            one._contract.fixed = fixed
+        engine = VirtualTime({name: one.reply for name, one in devices.items()}, lambda *_: 1.0)
+        study = MadeUp(terms, layouts, fixed=fixed)
+        session = Session(engine, study, SERVER, wall=lambda: 0.0, patience=Patience(hedge=100.0))
+        found = [total for wanted in together for total in session.certified(*wanted)]
+        assert [one.ask for one in found] == asks[: len(found)]
+        for total, group in zip(found, "abc", strict=False):
+            total.check(terms)
+            drawn = [_drawn(name, layout, 10)[0] for name in terms.owners if name[0] == group]
+            numbers = layout.numbers_of(layout.from_bytes(total.numbers, 4))
+            assert numbers == [sum(column) for column in zip(*drawn, strict=True)]
+        return engine.now()
+
+    one, all_three = seconds((asks[0],)), seconds(tuple(asks))
+    assert all_three == one < seconds(*((ask,) for ask in asks))
 
 
 class _Unwilling(MadeUp):

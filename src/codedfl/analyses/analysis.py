@@ -211,6 +211,22 @@ def register_analysis(kind: str) -> Callable[[Analysis], Analysis]:
     return register
 
 
+def analysis_of(model: StudyModel) -> Analysis:
+    """What is registered for a model's kind; a server that calls it before it waits for devices has it loaded then.
+
+    It is looked for in the file of the kind's name first, then in those named as the files of the model's classes are:
+    what several kinds share is in one file, as their classes share one.
+
+    Examples
+    --------
+    >>> from codedfl.contract.models.logistic import LogisticModel
+    >>> analysis_of(LogisticModel("ill", ("age",))).__module__
+    'codedfl.analyses.glm'
+    """
+    ANALYSES.look_in(model.kind, model.kind, *(one.__module__.rpartition(".")[2] for one in type(model).__mro__))
+    return ANALYSES[model.kind]
+
+
 def analyse(totals: Totals, model: StudyModel) -> Generator[Ask, Any, Finding]:
     """One model; what cannot be made costs no other model anything.
 
@@ -221,6 +237,6 @@ def analyse(totals: Totals, model: StudyModel) -> Generator[Ask, Any, Finding]:
     try:
         if not isinstance(model, TimedModel):  # says itself what became of its times
             totals.check_left(model)
-        return (yield from ANALYSES[model.kind](totals, model))
+        return (yield from analysis_of(model)(totals, model))
     except InvalidInput as error:
         return NotFound(model.name, model.kind, str(error))

@@ -92,7 +92,7 @@ class StudyTotals:
         census, content, before = None, b"", b""
         while census is None or not census.is_over:
             asks = self._sums.census_asks(groups, census, before)
-            rounds.append([self._session.certified(one.encode()).encode() for one in asks])
+            rounds.append([one.encode() for one in self._session.certified(*(ask.encode() for ask in asks))])
             content = encode_rounds(rounds)
             _, census = self._sums.census(content)
             before = self._session.offer(content)

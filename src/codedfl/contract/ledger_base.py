@@ -3,6 +3,10 @@
 Approvals, what was uploaded for them and which directions were answered are never deleted, but for an approval that is
 withdrawn before anything was uploaded. The root of a generation is deleted when the generation is closed, and its bytes
 are overwritten.
+
+SQLite writes ahead (``ledger.sqlite-wal``): a transaction waits for the disk once and not three times, and every upload
+waits for a transaction. That file is written back and emptied whenever a root goes, and when the ledger is opened or
+closed.
 """
 
 from __future__ import annotations
@@ -61,12 +65,14 @@ class LedgerBase:
         if self._open is None:
             path = self._made()
             base = sqlite3.connect(path, timeout=30.0, isolation_level=None, check_same_thread=False)
-            self._check_format(base)
+            written = self._check_format(base)
             # Invariant: a reply leaves after its transaction is on the disk, and a deleted root is overwritten.
-            for pragma in ("journal_mode = TRUNCATE", "synchronous = FULL", "secure_delete = ON"):
+            for pragma in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON"):
                 base.execute(f"PRAGMA {pragma}")
-            base.executescript(_TABLES)
-            base.execute(f"PRAGMA user_version = {_FORMAT}")
+            if not written:
+                base.executescript(_TABLES)
+                base.execute(f"PRAGMA user_version = {_FORMAT}")
+            _write_back(base)  # of a process that was killed while a root went
             self._open = base
         return self._open
 
@@ -80,7 +86,8 @@ class LedgerBase:
         check_private(path, "a device's ledger")
         return path
 
-    def _check_format(self, base: sqlite3.Connection) -> None:
+    def _check_format(self, base: sqlite3.Connection) -> bool:
+        """Whether the tables are there."""
         try:
             (found,) = base.execute("PRAGMA user_version").fetchone()
         except sqlite3.DatabaseError:
@@ -89,10 +96,11 @@ class LedgerBase:
             ) from None
         if found not in (0, _FORMAT):
             raise InvalidInput(f"the ledger must be of format {_FORMAT}, got {found}: install that version")
+        return bool(found)
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing; nobody else reads or writes the ledger meanwhile."""
+        """All or nothing; nobody else writes the ledger meanwhile."""
         with self._lock:
             base = self._base()
             base.execute("BEGIN IMMEDIATE")
@@ -102,6 +110,22 @@ class LedgerBase:
                 base.execute("ROLLBACK")
                 raise
             base.execute("COMMIT")
+
+    @contextmanager
+    def _no_hurry(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that waits for no disk: it is there when the next one is, which cannot be there without it."""
+        with self._lock:
+            self._base().execute("PRAGMA synchronous = NORMAL")
+            try:
+                with self.transaction() as base:
+                    yield base
+            finally:
+                self._base().execute("PRAGMA synchronous = FULL")
+
+    def _row(self, query: str, values: tuple[object, ...]) -> Any:
+        """One row, or None. What a single query reads is of one moment, and waits for nobody who writes."""
+        with self._lock:
+            return self._base().execute(query, values).fetchone()
 
     # -- approvals, uploads and directions
 
@@ -159,20 +183,26 @@ class LedgerBase:
 
     def generation(self, study: bytes) -> tuple[int, bytes, int] | None:
         """Number, root and end of the newest generation of a study."""
-        with self.transaction() as base:
-            found: tuple[int, bytes, int] | None = base.execute(
-                "SELECT number, root, not_after FROM generations WHERE study = ?", (study,)
-            ).fetchone()
+        found: tuple[int, bytes, int] | None = self._row(_GENERATION, (study,))
         return found
 
     def keep(self, study: bytes, number: int, root: bytes, not_after: int) -> None:
         """Instead of the one before, whose root is gone then."""
-        with self.transaction() as base:
-            base.execute("INSERT OR REPLACE INTO generations VALUES (?, ?, ?, ?)", (study, number, root, not_after))
+        with self._lock:
+            before = self.generation(study)
+            with self.transaction() as base:
+                base.execute("INSERT OR REPLACE INTO generations VALUES (?, ?, ?, ?)", (study, number, root, not_after))
+            # Invariant: a root that is gone is gone from both files when this returns.
+            if before is not None and before[1]:
+                _write_back(base)
 
     def closed(self, study: bytes, number: int, record: Sequence[tuple[bytes, Sequence[str]]]) -> None:
-        """Whose rows were in which sum, as the server signed it; what is known already stays."""
-        with self.transaction() as base:
+        """Whose rows were in which sum, as the server signed it; what is known already stays.
+
+        On the disk with the next transaction: ``keep``, which lets the root go, so a device whose record was lost still
+        has its keys and closes again.
+        """
+        with self._no_hurry() as base:
             rows = [(study, number, argument, msgspec.msgpack.encode(list(names))) for argument, names in record]
             base.executemany("INSERT OR IGNORE INTO closed VALUES (?, ?, ?, ?)", rows)
 
@@ -185,8 +215,11 @@ class LedgerBase:
     # -- contents that a server has put: a cache
 
     def put(self, study: bytes, digest: bytes, content: bytes, most: int) -> None:
-        """Keep a content of a study, and of those before it the newest."""
-        with self.transaction() as base:
+        """Keep a content of a study, and of those before it the newest.
+
+        It may be lost in a power cut: it is put again.
+        """
+        with self._no_hurry() as base:
             base.execute(
                 "INSERT OR IGNORE INTO contents (study, digest, body) VALUES (?, ?, ?)", (study, digest, content)
             )
@@ -195,8 +228,7 @@ class LedgerBase:
 
     def content(self, study: bytes, digest: bytes) -> bytes | None:
         """What ``put`` has kept, if it is still there."""
-        with self.transaction() as base:
-            found = base.execute("SELECT body FROM contents WHERE study = ? AND digest = ?", (study, digest)).fetchone()
+        found = self._row("SELECT body FROM contents WHERE study = ? AND digest = ?", (study, digest))
         return None if found is None else bytes(found[0])
 
     def close(self) -> None:
@@ -207,10 +239,12 @@ class LedgerBase:
 
 
 _CONTRIBUTION = "study, statistic, argument, pinned, time, groups"
+_GENERATION = "SELECT number, root, not_after FROM generations WHERE study = ?"
 
 
-def _accepted(body: bytes) -> AcceptedGroups:
-    return msgspec.msgpack.decode(body, type=AcceptedGroups)
+def _write_back(base: sqlite3.Connection) -> None:
+    """Bring what was written ahead into the ledger's own file, and empty the other one."""
+    base.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
 
 def _contribution(study: bytes, name: str, argument: bytes, pinned: bytes, when: str, groups: bytes) -> Contribution:

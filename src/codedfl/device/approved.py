@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -45,15 +46,15 @@ def approved_device(
     --------
     See ``codedfl.run.rehearsal``, whose devices are these.
     """
-    memory = LedgerMemory(study, folder.base, now)
-    contract = approved_study(name, study, roster, identity, folder, memory.content)
+    sums = StudySums(study, roster)
+    memory = LedgerMemory(sums, folder.base, now)
+    contract = approved_study(name, sums, identity, folder, memory.content)
     return Device(name, identity, contract, memory)
 
 
 def approved_study(
     name: str,
-    study: Study,
-    roster: Roster,
+    sums: StudySums,
     identity: Identity,
     folder: DeviceFolder,
     content: Callable[[bytes], bytes | None] = lambda _digest: None,
@@ -66,6 +67,7 @@ def approved_study(
     --------
     See ``approved_device``, which needs one.
     """
+    study, roster = sums.study, sums.roster
     roster.check_bound(study)
     if roster.keys.get(name) != identity.public:
         raise InvalidInput(
@@ -81,7 +83,7 @@ def approved_study(
     helps = name in roster.helpers
     noise_seed = identity.tag(b"codedfl noise|" + study.digest()) if study.noise is not None else b""
     rows = None if helps else lambda: folder.frozen(study.digest())
-    return ApprovedStudy(StudySums(study, roster), rows, noise_seed, content)
+    return ApprovedStudy(sums, rows, noise_seed, content)
 
 
 def newer_edition(study: Study, ledger: Ledger) -> str:
@@ -117,6 +119,7 @@ class ApprovedStudy:
     ) -> None:
         """``rows``: reads the frozen rows; None for a key-only participant, which has none."""
         self._sums, self._read, self._noise_seed, self._content = sums, rows, noise_seed, content
+        self._decided: dict[bytes, _Decided] = {}
         self._judged: set[bytes] = set()  # censuses that were found to hide whoever is here
         self._made: OrderedDict[bytes, Words] = OrderedDict()
 
@@ -164,17 +167,18 @@ class ApprovedStudy:
         Invariant: the census is checked here, on the device whose rows are asked for, and nobody else is believed.
         """
         if asked.statistic == CENSUS:
-            census = self._census(asked.census)[1] if asked.census else None
-            merged = () if census is None else census.merged
-            if asked.merged != merged or (census is not None and census.is_over):
+            before = self._census(asked.census).census if asked.census else None
+            merged = () if before is None else before.merged
+            if asked.merged != merged or (before is not None and before.is_over):
                 raise Refused("request", "a census must ask for what its rounds decide, got another")
             return
         if not asked.census:
             raise Refused("request", f"a request for {asked.statistic} must name a census, got none")
-        groups, census = self._census(asked.census)
-        if not census.is_over or (asked.groups, asked.merged) != (groups, census.merged):
+        decided = self._census(asked.census)
+        census = decided.census
+        if not census.is_over or (asked.groups, asked.merged) != (decided.groups, census.merged):
             raise Refused("request", "a request must merge what its census decides, over the groups of it, got another")
-        refused = census.refused()
+        refused = decided.refused
         if objection := refused.get("") or refused.get(asked.model):
             raise Refused("rows", objection)
         if asked.census not in self._judged:
@@ -185,11 +189,26 @@ class ApprovedStudy:
                 raise Refused("rows", "a census must count the people of this device, got one in which few stand alone")
             self._judged.add(asked.census)
 
-    def _census(self, digest: bytes) -> tuple[tuple[int, ...], Census]:
-        content = self._content(digest)
-        if content is None:  # it was there a moment ago: the cache is small
-            raise Missing(digest.hex(), "a census must be put here first")
-        return self._sums.census(content)
+    def _census(self, digest: bytes) -> _Decided:
+        # Invariant: named by its digest, so what it says is said once; the signatures of every round are in it.
+        if digest not in self._decided:
+            content = self._content(digest)
+            if content is None:  # it was there a moment ago: the cache is small
+                raise Missing(digest.hex(), "a census must be put here first")
+            self._decided = {digest: _Decided(*self._sums.census(content))}
+        return self._decided[digest]
+
+
+@dataclass
+class _Decided:
+    """What follows from the newest census."""
+
+    groups: tuple[int, ...]
+    census: Census
+
+    @cached_property
+    def refused(self) -> Mapping[str, str]:
+        return self.census.refused()
 
 
 class LedgerMemory:
@@ -200,8 +219,8 @@ class LedgerMemory:
     See ``approved_device``, which makes one.
     """
 
-    def __init__(self, study: Study, base: LedgerBase, now: Callable[[], str] = _now) -> None:
-        self._study, self._base, self._now = study, base, now
+    def __init__(self, sums: StudySums, base: LedgerBase, now: Callable[[], str] = _now) -> None:
+        self._sums, self._study, self._base, self._now = sums, sums.study, base, now
         # What is known to be on the disk already; it only ever grows there.
         self._pinned: dict[bytes, bytes] = {}
         self._questions: set[bytes] = set()
@@ -220,10 +239,9 @@ class LedgerMemory:
         """Count the argument and pin the numbers, before they leave."""
         if self._pinned.get(ask) == pinned:
             return
-        from codedfl.statistics.statistic import Ask
-
+        asked = self._sums.ask(ask)
         with self._base.ledger() as ledger:
-            objection = ledger.contribute(self._study, Ask.decode(ask, self._study), pinned, self._now())
+            objection = ledger.contribute(self._study, asked, pinned, self._now())
         if objection:
             raise Refused("rows" if objection.startswith("a statistic must have the numbers") else "budget", objection)
         self._pinned[ask] = pinned

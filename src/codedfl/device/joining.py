@@ -58,8 +58,12 @@ class _Housekeeping:
 
     def _say(self) -> None:
         # Not before it is there, and not with the first request either, for which everybody waits.
-        import_module("codedfl.statistics.statistic")
+        import_module("cryptography.hazmat.backends.openssl.backend")
+        from codedfl.statistics.statistic import STATISTICS
+
         for study, device in self._devices.items():
+            for name in study.statistics:
+                STATISTICS[name]
             key = fingerprint(self._membership.roster(study).keys[device.name])
             log.info("%s takes part in %r at %s, key %s", device.name, study.name, self._address, key)
         self._say_older()

@@ -184,7 +184,7 @@ class Rehearsed:
         identity, rows, study = self._identities[name], self.snapshots.get(name), self.study
         seed = identity.tag(b"codedfl noise|" + study.digest()) if study.noise is not None else b""
         ledger = LedgerBase()
-        memory = LedgerMemory(study, ledger)
+        memory = LedgerMemory(sums, ledger)
         contract = ApprovedStudy(sums, None if rows is None else lambda: rows, seed, memory.content)
         with ledger.ledger() as approved:
             pod, own = self.roster.pod_of(name), study.statistics

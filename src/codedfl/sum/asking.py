@@ -303,7 +303,7 @@ class Asking:
         if isinstance(found, wire.Drawn):
             self._known.keep_drawn(device, found)
         elif isinstance(found, wire.Kept):
-            self._known.lacking.pop(device, None)
+            self._known.took(device)
         else:
             sent.goal.take(device, found)
 

@@ -77,11 +77,14 @@ class KeptUpload(msgspec.Struct):
 
 
 class Upload(Goal):
-    """One owner's statistic under pads."""
+    """One owner's statistic under pads.
 
-    def __init__(self, known: Known, ask: bytes, layout: Layout, name: str) -> None:
+    needs: digests of what the ask needs: it is put first where the device is not known to have it.
+    """
+
+    def __init__(self, known: Known, ask: bytes, layout: Layout, name: str, needs: Collection[bytes] = ()) -> None:
         super().__init__(known, [name])
-        self.name, self._ask, self._layout, self._role_keys = name, ask, layout, known.role_keys
+        self.name, self._ask, self._layout, self._role_keys, self._needs = name, ask, layout, known.role_keys, needs
         self._place = ("upload", digest(ask), name)
         self.entry: ListEntry | None = None
 
@@ -96,6 +99,11 @@ class Upload(Goal):
         return self.reached
 
     def asked_of(self, candidate: str) -> Sending:
+        # A device that was never given a content says so, which is a round trip: it is asked what it can answer.
+        for one in self._needs:
+            if one in self.known.contents and (candidate, one) not in self.known.given:
+                self.known.lacking[candidate] = one
+                return Sending(candidate, self.known.put_request(one), wire.Kept)
         common, own = wire.AskCommon(*self.known.ids, self._ask), wire.UploadOwn(self._role_keys)
         return Sending(candidate, self.known.request("upload", common, own), wire.Uploaded)
 
@@ -297,8 +305,10 @@ class Certify(Goal):
 
     others_may_help = True
 
-    def __init__(self, known: Known, common: wire.CertifyCommon, own: wire.CertifyOwn) -> None:
-        super().__init__(known, known.fastest(name for name in known.enrolled if known.takes_part(name)))
+    def __init__(self, known: Known, common: wire.CertifyCommon, own: wire.CertifyOwn, turn: int = 0) -> None:
+        able = known.fastest(name for name in known.enrolled if known.takes_part(name))
+        turn = turn * (known.terms.colluders + 1) % max(1, len(able))  # each begins with other devices
+        super().__init__(known, able[turn:] + able[:turn])
         self._common, self._own = common, own
         self._given: dict[str, wire.Answered] = {}
         self.numbers = b""

@@ -80,6 +80,7 @@ class Known:
     contradicted: list[tuple[int, str]] = field(default_factory=list)
     contents: dict[bytes, bytes] = field(default_factory=dict)
     lacking: dict[str, bytes] = field(default_factory=dict)
+    given: set[tuple[str, bytes]] = field(default_factory=set)
     _renewed_for: set[str] = field(default_factory=set)
     _bad_drawers: set[str] = field(default_factory=set)
     _signed: dict[bytes, bytes] = field(default_factory=dict)
@@ -235,6 +236,11 @@ class Known:
         if found is not None:
             self.lacking[device] = found
         return found is not None
+
+    def took(self, device: str) -> None:
+        """A device says that it has what was put there."""
+        if (content := self.lacking.pop(device, None)) is not None:
+            self.given.add((device, content))
 
     def put_request(self, content: bytes) -> bytes:
         """``content``: its digest."""

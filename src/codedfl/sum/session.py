@@ -9,7 +9,7 @@ older one, or none, and ends with the same sums.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Protocol, TypeVar
 
@@ -53,6 +53,9 @@ class ServedStudy(Protocol):
 
     def groups(self, ask: bytes) -> Collection[int]:
         """The disclosure groups that are in this sum; empty where any union of groups may be."""
+
+    def needs(self, ask: bytes) -> Collection[bytes]:
+        """Digests of the contents that the ask needs (``Session.offer``)."""
 
 
 class Session:
@@ -215,7 +218,7 @@ class Session:
         self._enrolled()
         self._draw()
         for ask in asks:
-            self._uploaded(ask, self._study.layout(ask), seconds)
+            self._uploaded({ask: self._study.layout(ask)}, seconds)
 
     # -- the two primitives
 
@@ -266,9 +269,15 @@ class Session:
 
     def _summed(self, ask: bytes, layout: Layout, objection_to: Objection = _none) -> bytes:
         # The list first: pads are taken off for exactly those whose uploads are added.
-        entries = self._listed(ask, layout, objection_to)
+        entries = self._listed({ask: layout}, objection_to)[ask]
+        goals = self._role_goals(ask, layout, entries)
+        self._asking.needs(goals)
+        found = self._vector(ask, layout, entries, goals)
+        self._is_summed(ask, entries, ("total", digest(ask)), found)
+        return found
+
+    def _vector(self, ask: bytes, layout: Layout, entries: bytes, goals: Sequence[Answer]) -> bytes:
         total = np.zeros(layout.total_words, dtype=np.uint64)
-        goals = self._role_sums(ask, layout, entries)
         for one in self._uploads(ask, entries):
             total += layout.from_bytes(one.numbers, layout.total_words)
         vector = total[: layout.vector_words]
@@ -278,20 +287,22 @@ class Session:
         layout.numbers_of(vector)  # refused before anything is kept where it is beyond its limit
         if layout.size:
             self._store.put(("matrix", digest(ask)), layout.to_bytes(total[layout.vector_words :]))
-        found = layout.to_bytes(vector)
-        self._is_summed(ask, entries, ("total", digest(ask)), found)
+        return layout.to_bytes(vector)
+
+    def _listed(self, layouts: Mapping[bytes, Layout], objection_to: Objection) -> dict[bytes, bytes]:
+        """The list of owners that each ask is summed over, whose uploads are here: once it is decided, it stays."""
+        # Also of an earlier process: a server that was killed sums over the same owners again.
+        kept = {ask: self._store.get(("list", digest(ask))) for ask in layouts}
+        found = {ask: one for ask, one in kept.items() if one is not None}
+        if wanted := {ask: layout for ask, layout in layouts.items() if ask not in found}:
+            self._enrolled(objection_to)
+            self._draw()
+            # Role keys are drawn before uploads are made: pads are made under them.
+            goals = self._uploaded(wanted, self._patience.upload)
+            found |= {ask: self._decided(ask, of_ask, objection_to) for ask, of_ask in goals.items()}
         return found
 
-    def _listed(self, ask: bytes, layout: Layout, objection_to: Objection) -> bytes:
-        """The list of owners that is summed over, whose uploads are here: once it is decided, it stays."""
-        # Also of an earlier process: a server that was killed sums over the same owners again.
-        kept = self._store.get(("list", digest(ask)))
-        if kept is not None:
-            return kept
-        self._enrolled(objection_to)
-        self._draw()
-        # Role keys are drawn before uploads are made: pads are made under them.
-        goals = self._uploaded(ask, layout, self._patience.upload)
+    def _decided(self, ask: bytes, goals: Sequence[Upload], objection_to: Objection) -> bytes:
         entries = {one.name: one.entry for one in goals if one.entry is not None}
         # Invariant: the list is decided once and kept before anything is asked about it. Another list for the same sum
         # would be a second sum, whose difference is one of groups.
@@ -308,15 +319,16 @@ class Session:
         roles = range(self._terms.colluders + 1)
         self._asking.needs([Draw(self._known, role) for role in roles if role not in self._known.drawn])
 
-    def _uploaded(self, ask: bytes, layout: Layout, seconds: float) -> list[Upload]:
+    def _uploaded(self, layouts: Mapping[bytes, Layout], seconds: float) -> dict[bytes, list[Upload]]:
         here = [name for name in self._known.enrolled if self._known.takes_part(name)]
-        # Only of groups that can be whole: another's upload would never be in a sum.
-        wanted = self._fixed(ask) or self._terms.whole_groups(here)
-        goals = [
-            Upload(self._known, ask, layout, name) for number in sorted(wanted) for name in self._terms.groups[number]
-        ]
-        self._asking.pursue(goals, seconds)
-        return goals
+        found = {}
+        for ask, layout in layouts.items():
+            # Only of groups that can be whole: another's upload would never be in a sum.
+            wanted = self._fixed(ask) or self._terms.whole_groups(here)
+            owners = [name for number in sorted(wanted) for name in self._terms.groups[number]]
+            found[ask] = [Upload(self._known, ask, layout, name, self._study.needs(ask)) for name in owners]
+        self._asking.pursue([goal for goals in found.values() for goal in goals], seconds)
+        return found
 
     def _fixed(self, ask: bytes) -> tuple[int, ...]:
         """The groups of a sum, where they must be these: by the study, or since it was summed over them before."""
@@ -334,14 +346,13 @@ class Session:
                 f"a sum must be over the {len(fixed)} owners that are fixed for it, got none of {', '.join(gone)}", gone
             )
 
-    def _role_sums(self, ask: bytes, layout: Layout, entries: bytes) -> list[Answer]:
+    def _role_goals(self, ask: bytes, layout: Layout, entries: bytes, turn: int = 0) -> list[Answer]:
         """The sum of each role's pads; where it is certified, with the signatures of z + 1 holders."""
         common = wire.AnswerCommon(*self._known.ids, ask, digest(entries), b"")
         needed = 1 + (max(self._spare, self._terms.colluders) if layout.certified else self._spare)
         question = Question(common, entries, layout, needed)
-        goals = [Answer(self._known, question, role) for role in range(self._terms.colluders + 1)]
-        self._asking.needs(goals)
-        return goals
+        # Of several sums at a time each begins with other holders.
+        return [Answer(self._known, question, role, turn=turn * needed) for role in range(self._terms.colluders + 1)]
 
     def _uploads(self, ask: bytes, entries: bytes) -> Iterator[KeptUpload]:
         """One after the other: together they may be gigabytes."""
@@ -394,41 +405,49 @@ class Session:
 
     # -- certified totals
 
-    def certified(self, ask: bytes, objection_to: Objection = _none) -> CertifiedTotal:
-        """A total with the signatures of z + 1 devices that computed it themselves.
+    def certified(self, *asks: bytes, objection_to: Objection = _none) -> list[CertifiedTotal]:
+        """Totals with the signatures of z + 1 devices that computed them themselves, asked for together.
 
         2z + 1 holders of each role survive z that lie, z + 1 only show that somebody does. Where the study's layout is
         not certified, it has no signatures.
         """
-        layout, place = self._study.layout(ask), ("certified", digest(ask))
-        kept = self._store.get(place)
-        if kept is not None:
-            return CertifiedTotal.decode(kept)
-        if layout.certified and not self._terms.can_certify:
+        if not self._terms.can_certify and any(self._study.layout(ask).certified for ask in asks):
             least = self._terms.colluders + 1
             raise InvalidInput(f"certified totals need {least} holders of each role: add a key-only participant")
-        return self._until_it_is(lambda: self._certified(ask, layout, objection_to))
+        found = {ask: self._store.get(("certified", digest(ask))) for ask in asks}
+        if wanted := [ask for ask, kept in found.items() if kept is None]:
+            found |= self._until_it_is(lambda: self._certified(wanted, objection_to))
+        return [CertifiedTotal.decode(kept) for ask in asks if (kept := found[ask]) is not None]
 
-    def _certified(self, ask: bytes, layout: Layout, objection_to: Objection) -> CertifiedTotal:
-        if not layout.certified:
-            numbers = self._summed(ask, layout, objection_to)
-            entries = self._store.get(("list", digest(ask)))
-            assert entries is not None
-            found = CertifiedTotal(ask, entries, numbers, ())
-            self._store.put(("certified", digest(ask)), found.encode())
-            return found
-        entries = self._listed(ask, layout, objection_to)
-        sums = tuple(
-            wire.CertifiedSum(one.role_key, one.numbers, one.signatures)
-            for one in self._role_sums(ask, layout, entries)
-        )
+    def _certified(self, asks: Sequence[bytes], objection_to: Objection) -> dict[bytes, bytes]:
+        layouts = {ask: self._study.layout(ask) for ask in asks}
+        # Invariant: the list of each is decided and kept before anything is asked about it, as of any other sum.
+        entries = self._listed(layouts, objection_to)
+        roles = {ask: self._role_goals(ask, layouts[ask], entries[ask], turn) for turn, ask in enumerate(asks)}
+        self._asking.needs([goal for goals in roles.values() for goal in goals])
+        goals = {
+            ask: self._certify(ask, entries[ask], roles[ask], turn)
+            for turn, ask in enumerate(asks)
+            if layouts[ask].certified
+        }
+        self._asking.needs(list(goals.values()))
+        found = {}
+        for ask in asks:
+            numbers, signatures = (
+                (goals[ask].numbers, goals[ask].signatures)
+                if ask in goals
+                else (self._vector(ask, layouts[ask], entries[ask], roles[ask]), ())
+            )
+            found[ask] = CertifiedTotal(ask, entries[ask], numbers, signatures).encode()
+            self._is_summed(ask, entries[ask], ("certified", digest(ask)), found[ask])
+        return found
+
+    def _certify(self, ask: bytes, entries: bytes, roles: Sequence[Answer], turn: int) -> Certify:
+        """What z + 1 devices are shown, so that each computes the total by itself."""
+        sums = tuple(wire.CertifiedSum(one.role_key, one.numbers, one.signatures) for one in roles)
         uploads = tuple(wire.CertifiedUpload(one.numbers, one.signature) for one in self._uploads(ask, entries))
         common = wire.CertifyCommon(*self._known.ids, ask, digest(entries))
-        goal = Certify(self._known, common, wire.CertifyOwn(entries, uploads, sums))
-        self._asking.needs([goal])
-        found = CertifiedTotal(ask, entries, goal.numbers, goal.signatures)
-        self._is_summed(ask, entries, ("certified", digest(ask)), found.encode())
-        return found
+        return Certify(self._known, common, wire.CertifyOwn(entries, uploads, sums), turn)
 
 
 def _times(layout: Layout, matrix: bytes, e: NDArray[np.int64]) -> list[Words]:
