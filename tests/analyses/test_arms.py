@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from experiments.statistics.cases import Case, found
+from scipy import stats
 
 from codedfl.analyses.described import DescribedLevels, DescribedNumber
 from codedfl.analyses.table_one import TableOneFinding
@@ -66,6 +67,9 @@ def test_rows_means_and_differences_are_those_of_the_pooled_rows() -> None:
     spread = {a: shares[a] * (1 - shares[a]) for a in shares}
     of_sex = max(abs(shares[a] - shares[b]) / np.sqrt((spread[a] + spread[b]) / 2) for a, b in pairs)
     assert result["differences"]["sex"] == pytest.approx(of_sex)
+    sexes = [[int((values["sex"][values["arm"] == arm] == sex).sum()) for sex in ("f", "m")] for arm in ages]
+    assert result["tests"]["age"] == pytest.approx(stats.f_oneway(*ages.values()).pvalue, rel=5e-3)
+    assert result["tests"]["sex"] == pytest.approx(stats.chi2_contingency(sexes, correction=False).pvalue, rel=5e-3)
 
 
 def test_who_holds_which_row_changes_no_bit() -> None:
@@ -82,7 +86,7 @@ def test_a_category_with_a_small_cell_in_an_arm_is_not_told_by_arm() -> None:
         (sex,) = (one for one in arm.columns if one.name == "sex")
         assert isinstance(sex, DescribedLevels) and [count for _, count in sex.counts] == [None, None]
     result: Any = finding.to_dict()
-    assert "sex" not in result["differences"]
+    assert "sex" not in result["differences"] and "sex" not in result["tests"]
     table = table_one(result)
     (female,) = (row for row in table.rows if row.cells[0] == "f")
     assert female.cells[2:5] == ("few", "few", "few")
@@ -92,7 +96,7 @@ def test_the_table_of_a_paper_has_a_column_for_each_arm() -> None:
     finding = described(made_up())
     result: Any = finding.to_dict()
     table = table_one(result)
-    assert [one.partition(",")[0] for one in table.head] == ["", "All", "high", "low", "none", "SMD"]
+    assert [one.partition(",")[0] for one in table.head] == ["", "All", "high", "low", "none", "SMD", "p"]
     (female,) = (row for row in table.rows if row.cells[0] == "f")
     whole, *arms = (int(cell.split()[0]) for cell in female.cells[1:5])
     assert whole == sum(arms)

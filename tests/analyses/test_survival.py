@@ -54,7 +54,8 @@ def test_no_interval_has_few_events_or_few_cut_short():
         )
         assert curve.events.tolist() == events[:-1].tolist()
         assert curve.at_risk.tolist() == np.cumsum((events + cut)[::-1])[::-1][:-1].tolist()
-        told = {*curve.events, *cut[:-1], curve.at_risk[-1] - curve.events[-1]}
+        assert curve.censored.tolist() == cut[:-1].tolist() and curve.left == (events + cut)[-1]
+        told = {*curve.events, *cut[:-1], curve.left, curve.at_risk[-1] - curve.events[-1]}
         assert told & {1, 2, 3, 4} == set()
 
 

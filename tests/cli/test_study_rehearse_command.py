@@ -26,6 +26,8 @@ def clinics(run: Run) -> Path:
             lines.append("50;f;9999;7")
         (folder / f"clinic-{i}.csv").write_text("\n".join(lines) + "\n")
     assert run("study", "new", folder / "clinic-0.csv", "--target", "days").exit_code == 0
+    text = Path("study.toml").read_text()  # with marks of missing values, so that all rows are in
+    Path("study.toml").write_text(text.replace('name = "crp"\n', 'name = "crp"\nmissing = 5.0\n'))
     return folder
 
 

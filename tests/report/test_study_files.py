@@ -338,10 +338,10 @@ def test_curves_of_survival_are_drawn_and_named(found: tuple[Study, StudyFinding
     assert "after surgery: median of days: a not reached, <b> 60; log-rank p = 0.11." in said
     assert "ill: none, got 3 classes." in said
     head, *rows = csv.reader((tmp_path / "tables" / "survival-after-surgery.csv").read_text().splitlines())
-    assert head == ["", "n", "Events", "Median (95 % interval)", "Share at 60 (95 % interval)"]
-    assert [row[:4] for row in rows] == [
-        ["a", "40", "15", "not reached (60 to not reached)"],
-        ["<b>", "40", "26", "60 (60 to 60)"],
+    assert head == ["", "n", "Events", "Censored", "Median (95 % interval)", "Share at 60 (95 % interval)"]
+    assert [row[:5] for row in rows] == [
+        ["a", "40", "15", "25", "not reached (60 to not reached)"],
+        ["<b>", "40", "26", "14", "60 (60 to 60)"],
     ]
     assert (tmp_path / "figures" / "survival-after-surgery.pdf").read_bytes().startswith(b"%PDF")
 

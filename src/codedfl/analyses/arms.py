@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
 
 from codedfl.analyses.cells import FEW, enough
 from codedfl.analyses.described import DescribedLevels, DescribedNumber, described_number, numbers_of
+from codedfl.analyses.inference import distributions
 from codedfl.contract.study import Study
 from codedfl.statistics.arms import Arms
-from codedfl.typing import JsonObject
+from codedfl.typing import Integers, JsonObject
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,51 @@ def arms_of(study: Study, statistic: Arms, integers: Sequence[int]) -> tuple[Arm
             columns.append(DescribedLevels(name, names, tuple(zip(names, rows, strict=True))))
         found.append(Arm(level, part[0], tuple(sorted(columns, key=lambda one: order.index(one.name)))))
     return tuple(found)
+
+
+def tests_of(study: Study, statistic: Arms, integers: Sequence[int]) -> dict[str, float]:
+    """Of each column p of the hypothesis that all arms have one distribution, as Table 1 reports it.
+
+    Of numbers by the analysis of variance of their means (of two arms Student's t), of levels by Pearson's chi^2; three
+    digits, since an exact one would give back what means are rounded for. A column of which some arm has few rows, or
+    a cell has, has none.
+
+    Examples
+    --------
+    See ``codedfl.analyses.table_one.describe``, whose table has them.
+    """
+    each, least = statistic.each, max(2, study.smallest_cell)
+    parts = [integers[place * each : (place + 1) * each] for place in range(len(statistic.arms))]
+    found: dict[str, float] = {}
+    numbers = [numbers_of(statistic, part[1:]) for part in parts]
+    for name in numbers[0]:
+        sums = [one[name] for one in numbers]
+        if min(one.rows for one in sums) >= least:
+            found[name] = _of_means([(one.rows, one.first, one.second) for one in sums])
+    levels = {name: statistic.category(name).levels for name in statistic.categories}
+    counts = [_counts(levels, part) for part in parts]
+    for name in levels:
+        table = np.array([one[name] for one in counts])
+        if enough(table, study.smallest_cell):
+            found[name] = _of_counts(table[:, table.any(axis=0)])
+    return {name: float(f"{p:.3g}") for name, p in found.items() if math.isfinite(p)}
+
+
+def _of_means(sums: Sequence[tuple[int, int, int]]) -> float:
+    """From rows, sums and sums of squares of whole numbers: NaN where nothing varies."""
+    rows, first = sum(one[0] for one in sums), sum(one[1] for one in sums)
+    between = sum(Fraction(one[1] ** 2, one[0]) for one in sums) - Fraction(first**2, rows)
+    within = sum(one[2] - Fraction(one[1] ** 2, one[0]) for one in sums)
+    freedom = len(sums) - 1, rows - len(sums)
+    if not within:
+        return math.nan
+    return float(distributions().f.sf(float(between / within) * freedom[1] / freedom[0], *freedom))
+
+
+def _of_counts(table: Integers) -> float:
+    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
+    freedom = (table.shape[0] - 1) * (table.shape[1] - 1)
+    return float(distributions().chi2.sf(((table - expected) ** 2 / expected).sum(), freedom)) if freedom else math.nan
 
 
 def _counts(levels: dict[str, tuple[str, ...]], part: Sequence[int]) -> dict[str, list[int]]:

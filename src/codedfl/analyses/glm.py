@@ -22,11 +22,12 @@ from codedfl.contract.models.glm import GlmModel
 from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.models.negative import NegativeBinomialModel
 from codedfl.contract.models.poisson import PoissonModel
+from codedfl.contract.study import Study
 from codedfl.data.columns import NumberTarget, Units
 from codedfl.data.labels import MeanLabels
 from codedfl.data.model import TrainedModel
 from codedfl.errors import InvalidInput
-from codedfl.statistics.families import family_of
+from codedfl.statistics.families import Gamma, family_of
 from codedfl.statistics.newton import Newton, column_reaches, columns_of, predictor_range
 from codedfl.statistics.statistic import Ask
 from codedfl.typing import Floats, JsonObject
@@ -270,7 +271,7 @@ def start(totals: Totals, model: GlmModel) -> Floats:
         mean, slopes = target.range[0] + half * (mean + 1.0), half * slopes
         if mean <= 0:
             raise InvalidInput(f"the target {target.name!r} must not be 0 in all rows for the model {model.name!r}")
-        level, slopes = math.log(mean) - family_of(totals.final, model).origin, slopes / mean
+        level, slopes = math.log(mean) - origin_of(totals.final, model), slopes / mean
     else:
         level, slopes = math.log(mean / (1.0 - mean)), slopes / (mean * (1.0 - mean))
     if model.offset:
@@ -278,6 +279,17 @@ def start(totals: Totals, model: GlmModel) -> Floats:
         level -= sum(offset.grid.range) / 2
     old, new = np.append(level, np.zeros(len(slopes))), np.append(level - middle @ slopes, slopes)
     return towards(spread(old), spread(new), GlmProblem(totals, model).reach)
+
+
+def origin_of(study: Study, model: StudyModel) -> float:
+    """The logarithm of the mean that a predictor of 0 stands for: of a Gamma model the top of the target's range.
+
+    Examples
+    --------
+    See ``in_units``, which adds it to the constant.
+    """
+    family = family_of(study, model)
+    return math.log(family.top) if isinstance(family, Gamma) else 0.0
 
 
 class GlmProblem(Likelihood):
@@ -354,7 +366,7 @@ def in_units(
     kind = PoissonModel.kind if isinstance(study.target, NumberTarget) else LogisticModel.kind
     if isinstance(model, GlmModel):
         kind = model.kind
-    origin = family_of(study, model).origin
+    origin = origin_of(study, model)
     if kind == GammaModel.kind and errors.dispersion is not None:  # a share's density is the target's times its unit
         likelihood = gamma_likelihood(likelihood, sums, errors.dispersion) - sums.weight * origin
     part, spread = totals.present(model.columns)

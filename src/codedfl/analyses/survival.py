@@ -26,6 +26,7 @@ class SurvivalCurve:
     """The share of a group that is still without the event after each time.
 
     at_risk, events: people at risk just before each time, and events in the interval that ends with it.
+    left: people whose time goes beyond the last.
 
     Examples
     --------
@@ -40,6 +41,16 @@ class SurvivalCurve:
     times: Floats
     at_risk: Integers
     events: Integers
+    left: int = 0
+
+    @property
+    def censored(self) -> Integers:
+        """People whose time ended without the event, by interval; none of those whose time goes beyond the last.
+
+        >>> SurvivalCurve("a", np.array([30.0, 60.0]), np.array([10, 5]), np.array([2, 1]), left=1).censored
+        array([3, 3])
+        """
+        return np.asarray(self.at_risk - self.events - np.append(self.at_risk[1:], self.left), dtype=np.int64)
 
     @property
     def share(self) -> Floats:
@@ -82,8 +93,11 @@ class SurvivalCurve:
 
     def to_dict(self) -> JsonObject:
         """For JSON."""
-        columns = (self.times, self.at_risk, self.events, self.share, self.standard_errors, *self.band())
-        keys = ("time", "at_risk", "events", "share", "standard_error", "low", "high")
+        columns = (
+            *(self.times, self.at_risk, self.events, self.censored),
+            *(self.share, self.standard_errors, *self.band()),
+        )
+        keys = ("time", "at_risk", "events", "censored", "share", "standard_error", "low", "high")
         rows = zip(*(one.tolist() for one in columns), strict=True)
         median = dict(zip(("time", "low", "high"), self.median, strict=True))
         return {"group": self.group, "median": median, "curve": [dict(zip(keys, row, strict=True)) for row in rows]}
@@ -157,7 +171,7 @@ def survival(totals: Totals, model: SurvivalModel) -> Generator[Ask, Any, Findin
     (column,) = (one for one in study.columns if one.name == model.columns[0])
     assert isinstance(column, CategoryColumn)
     curves = tuple(
-        SurvivalCurve(level, times, at_risk[place, :-1], events[place, :-1])
+        SurvivalCurve(level, times, at_risk[place, :-1], events[place, :-1], int(at_risk[place, -1]))
         for place, level in enumerate(column.levels)
     )
     merged = tuple(one for one in model.times if one not in times)

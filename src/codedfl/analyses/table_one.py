@@ -10,11 +10,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Collection, Generator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
-from codedfl.analyses.arms import Arm, arms_of, differences
+from codedfl.analyses.arms import Arm, arms_of, differences, tests_of
 from codedfl.analyses.cells import FEW, CellCounts, Count, rare_together, reported, unmarked
 from codedfl.analyses.described import (
     QUANTILES,
@@ -45,6 +45,7 @@ class TableOneFinding:
     columns: in the order of the study; target: the last of them.
     clipped: values beyond the ranges, in words.
     arms: the same by the levels of one category; empty where nobody asked, or an arm has few rows.
+    tests: p of the hypothesis that all arms have one distribution, by column.
     protection: what a study drafted from it has in common with the one that described.
 
     Examples
@@ -66,6 +67,7 @@ class TableOneFinding:
     clipped: str
     protection: Mapping[str, str | int | bool | None]
     arms: tuple[Arm, ...] = ()
+    tests: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> JsonObject:
         """For JSON; ``codedfl study new --from`` reads it."""
@@ -154,9 +156,12 @@ def describe(totals: Totals, model: TableOne) -> Generator[Ask, Any, Finding]:
     ]
     columns.append(_target(study, counts, numbers.get(study.target.name)))
     arms: tuple[Arm, ...] = ()
+    tests: dict[str, float] = {}
     if kept.by:
         integers = yield totals.ask(Arms.name, model)
-        arms = arms_of(study, Arms(totals.final, model=kept), integers)
+        by_arm = Arms(totals.final, model=kept)
+        if arms := arms_of(study, by_arm, integers):
+            tests = tests_of(study, by_arm, integers)
     return TableOneFinding(
         model.name,
         counts.rows.rows,
@@ -171,6 +176,7 @@ def describe(totals: Totals, model: TableOne) -> Generator[Ask, Any, Finding]:
             "max_rows_per_device": study.max_rows_per_device,
         },
         arms,
+        tests,
     )
 
 

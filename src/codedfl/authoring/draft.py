@@ -12,7 +12,7 @@ difference of both sums would be about few people, which every device's operator
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -173,6 +173,16 @@ class Draft:
         )
 
 
+def no_further_model(classes: int) -> str:
+    """The study's own model alone, which is linear.
+
+    >>> no_further_model(2)
+    ''
+    """
+    del classes
+    return ""
+
+
 def draft_of_table(
     table: RawTable,
     target: str,
@@ -181,12 +191,14 @@ def draft_of_table(
     task: Task | None = None,
     keep: tuple[str, ...] | None = None,
     beside: Collection[str] = (),
+    kind: Callable[[int], str] = no_further_model,
 ) -> Draft:
     """What a sample suggests for tables like it.
 
     task: what the target is for; None guesses: text, and two different numbers, are classes.
     keep: columns to learn from, exactly these; None takes all but the target and ``drop``.
     beside: those of them that say who a row is of, and are in no model.
+    kind: of the further model, for a target of so many classes; "" is none.
 
     >>> from codedfl.data.tables import as_raw_table
     >>> draft_of_table(as_raw_table({"age": [61, 58, 70.0], "days": [7.5, 3, 4.0]}), "days", "stay").columns[0].grid
@@ -200,6 +212,7 @@ def draft_of_table(
     absent[target] = gaps(table.column(target, "the target"))
     left_out = np.any([*absent.values()], axis=0)
     complete = bool(left_out.mean() <= _MOST_LEFT_OUT)
+    further = kind(len(_target(table, target, task).levels or ()))
     columns = []
     for one in guess.columns.columns:
         values = table.column(one.name)
@@ -207,7 +220,7 @@ def draft_of_table(
             columns.append(_category(one, values, table.name, complete=complete))
             continue
         finite, noticed = _finite(values), ""
-        found = ranged(one.name, finite)
+        found = ranged(one.name, finite, iterates=bool(further))
         if one.name in beside or _like_ids(values):
             found = found._replace(grid=far_grid(finite), why=WIDE, unit="")
         mean, fill = _fill(finite, found.grid)
@@ -221,11 +234,14 @@ def draft_of_table(
         missing, guessed = None if one.missing is None or complete else mean, codes.get(one.name, ())
         known = DraftColumn(one.name, grid=found.grid, missing=missing, noticed=noticed, why=found.why, fill=fill)
         columns.append(replace(known, unit=found.unit, missing_codes=(*words, *guessed), guessed=guessed))
-    goal = replace(_target(table, target, task), missing_codes=codes.get(target, ()), guessed=codes.get(target, ()))
+    goal = _target(table, target, task, iterates=bool(further))
+    goal = replace(goal, missing_codes=codes.get(target, ()), guessed=codes.get(target, ()))
     rows, row_id = max(_ROWS, _power_above(len(table))), ids[0] if ids else None
     complete = bool(left_out.any() if complete else absent[target].any())
     said = (_left_out(absent, left_out),) if complete else ()
-    return Draft(name, tuple(columns), goal, rows, row_id, guess.left_out, complete_cases=complete, said=said)
+    return Draft(
+        name, tuple(columns), goal, rows, row_id, guess.left_out, complete_cases=complete, said=said, kind=further
+    )
 
 
 def _of(table: RawTable, names: Sequence[str]) -> list[tuple[str, Rows]]:
@@ -316,11 +332,12 @@ def draft_from_table_one(
     drop: tuple[str, ...] = (),
     task: Task | None = None,
     keep: tuple[str, ...] | None = None,
+    kind: Callable[[int], str] = no_further_model,
 ) -> Draft:
     """What Table 1 over all devices suggests: ranges that hold everybody's values, ``missing`` where anybody lacks one.
 
-    result: the content of result.json of a study that described. target, drop, task, keep: as in ``draft_of_table``; ""
-        is the target of that study.
+    result: the content of result.json of a study that described. target, drop, task, keep, kind: as in
+        ``draft_of_table``; "" is the target of that study.
 
     >>> draft_from_table_one({"models": []}, "days", "stay")
     Traceback (most recent call last):
@@ -355,7 +372,8 @@ def draft_from_table_one(
     # Of a device's rows that are held out at least twice as many as columns are scored; fewer would only be lost.
     design = sum(1 if one.levels is None else len(one.levels) - 1 for one in columns)
     held_out = _HELD_OUT if _HELD_OUT * rows >= 2 * (design + 1) * devices else 0.0
-    return Draft(name, columns, replace(goal, missing=None), *bounds, complete_cases=complete_cases, held_out=held_out)
+    drafted = Draft(name, columns, replace(goal, missing=None), *bounds, complete_cases=complete_cases)
+    return replace(drafted, held_out=held_out, kind=kind(len(goal.levels or ())))
 
 
 def _counted_gaps(one: Any) -> int:
@@ -421,7 +439,7 @@ def pooled(tables: Sequence[RawTable], name: str) -> RawTable:
     return RawTable(name, columns, tables[0].positional)
 
 
-def _target(table: RawTable, target: str, task: Task | None) -> DraftColumn:
+def _target(table: RawTable, target: str, task: Task | None, *, iterates: bool = False) -> DraftColumn:
     values = table.column(target, "the target")
     present = values[values != ""] if values.dtype.kind == "U" else _finite(values)
     if not len(present):
@@ -442,7 +460,7 @@ def _target(table: RawTable, target: str, task: Task | None) -> DraftColumn:
         return DraftColumn(target, tuple(classes.tolist()), noticed=noticed)
     if task is None and whole and len(different) <= _MOST_CLASSES:
         noticed = "Taken for a quantity, such as a count. If it is classes: codedfl study new --task classification"
-    found = ranged(target, _finite(values))
+    found = ranged(target, _finite(values), iterates=iterates)
     return DraftColumn(target, grid=found.grid, why=found.why, noticed=noticed, unit=found.unit)
 
 

@@ -20,6 +20,13 @@ from codedfl.typing import Json
 LINEAR = SubModel.kind  # the study's own
 _FEWER = (5_000, 2_000, 1_000, 500)  # rows of a device
 _NARROWER = (8.0, 7.0, 6.0, 5.0)  # bounds of the linear predictor
+_OF_CLASSES = ("logistic", "conditional-logit", "proportional-odds")
+_OF_NUMBERS = (LINEAR, "cox", "poisson", "quasi-poisson", "negative-binomial", "gamma", "robust")
+_TASKS: Mapping[str, Task] = {
+    **dict.fromkeys(_OF_CLASSES, "classification"),
+    **dict.fromkeys(_OF_NUMBERS, "regression"),
+}
+POSITIVE = ("gamma",)  # of a target above 0
 _WRITTEN = {"event": "Surv(time, event)", "times": "Surv(time, event)"}
 
 
@@ -46,10 +53,8 @@ def task_of(name: str) -> Task | None:
     >>> task_of("logistic"), task_of("gamma"), task_of("gee")
     ('classification', 'regression', None)
     """
-    if name == LINEAR:
-        return "regression"
-    of_classes = kind_named(name).of_classes
-    return None if of_classes is None else "classification" if of_classes else "regression"
+    kind_named(name)
+    return _TASKS.get(name)
 
 
 def drafted_model(kind: str, name: str, columns: Sequence[str], beside: Mapping[str, Json]) -> dict[str, Json]:

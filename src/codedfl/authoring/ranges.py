@@ -3,7 +3,8 @@
 A model's coefficients are accepted while the linear predictor stays within its bound over all that the ranges allow,
 so a range ten times too wide allows a tenth of the effect (THREAT_MODEL.md says why the bound goes by ranges and not by
 rows). One too narrow clips, and nobody makes standard errors of clipped values. So a range is a width of the sample
-either side of it, rounded outwards, or what a quantity can be at all where its name says which quantity it is.
+either side of it, rounded outwards, and ten where all models are linear, which width costs nothing; or it is what a
+quantity can be at all where its name says which quantity it is.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from codedfl.typing import Floats
 OF_SAMPLE = (
     "a width of the sample either side, rounded outwards; beyond is clipped and counted: widen it if others have more"
 )
+FAR = "wide: ten widths of the sample either side, which costs linear models nothing; beyond is clipped and counted"
 OF_MARKS = "0 or 1, as marks are"
 WIDE = "wide, since it only tells rows apart or adds nothing to a model; beyond is clipped and counted"
 _MOST_STEPS = 1 << 20  # of what a sample has of a column: finer is rarely a unit of record
@@ -87,8 +89,10 @@ class Ranged(NamedTuple):
     unit: str = ""
 
 
-def ranged(name: str, values: Floats) -> Ranged:
+def ranged(name: str, values: Floats, *, iterates: bool = True) -> Ranged:
     """The range and the step of a column with these values.
+
+    iterates: whether some model has a bound, by which width costs effects.
 
     Examples
     --------
@@ -98,8 +102,9 @@ def ranged(name: str, values: Floats) -> Ranged:
     """
     found = quantity_of(name, values)
     if found is None:
-        why = OF_MARKS if set(np.unique(values).tolist()) <= {0.0, 1.0} else OF_SAMPLE
-        return Ranged(drafted_grid(values), why)
+        marks = set(np.unique(values).tolist()) <= {0.0, 1.0}
+        why = OF_MARKS if marks else OF_SAMPLE if iterates else FAR
+        return Ranged(drafted_grid(values) if iterates else far_grid(values), why)
     step = unit_of_record(values, found.high - found.low)
     low, high = (float(f"{turn(end / step) * step:.12g}") for turn, end in ((_floor, found.low), (_ceil, found.high)))
     why = f"taken for {found.what} in {found.unit}, and nobody's is beyond; change it if it is another quantity"
@@ -122,7 +127,7 @@ def drafted_grid(values: Floats, room: float = _ROOM) -> tuple[float, float, flo
 
 
 def far_grid(values: Floats) -> tuple[float, float, float]:
-    """That of a column which is in no model, such as who a row is of: others have others, and width costs nothing.
+    """That of a column whose width costs nothing: of linear models, or in none, such as who a row is of.
 
     Examples
     --------

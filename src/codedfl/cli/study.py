@@ -141,20 +141,24 @@ def new(
 
     task = task or task_of(model) if model else task
 
+    def kind(classes: int) -> str:
+        if formula:
+            return kind_of_formula(formula, classes, model)
+        asked = model or ("logistic" if classes == _TWO_CLASSES else "")
+        return "" if asked == LINEAR else asked
+
     def draft(table: RawTable | None, keep: tuple[str, ...] | None, beside: tuple[str, ...] = ()) -> str:
         if table is None:
-            drafted = draft_from_table_one(result, label, out.stem, dropped, task, keep)
+            drafted = draft_from_table_one(result, label, out.stem, dropped, task, keep, kind)
         else:
             say_left_out(screen, sample)
-            drafted = draft_of_table(table, label, label, dropped, task, keep, beside)
+            drafted = draft_of_table(table, label, label, dropped, task, keep, beside, kind)
             drafted = replace(drafted, participants=participants)
         _say_noticed(screen, drafted)
-        classes = len(drafted.target.levels or ())
         if formula:  # whose model follows when its columns are made
-            own = bool(kind_of_formula(formula, classes, model))
-            return study_text(replace(drafted, estimates=True, inference=not own and not classes))
-        kind = model or ("logistic" if classes == _TWO_CLASSES else "")
-        return study_text(replace(drafted, kind="" if kind == LINEAR else kind))
+            inference = not drafted.kind and drafted.target.levels is None
+            drafted = replace(drafted, kind="", estimates=True, inference=inference)
+        return study_text(drafted)
 
     source = None if sample is None else _sample(screen, sample)
     if formula:

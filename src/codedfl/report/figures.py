@@ -23,7 +23,7 @@ _ROW = 0.27
 _FURTHEST = math.log(100.0)  # a ratio beyond is an arrow
 _RISK_SHARE = 0.24  # of a row of numbers at risk, in inches
 _FEWEST_TICKS = 3  # of an axis of ratios
-_RISK_ROOM = 0.08  # of the axis, for one of these numbers
+_RISK_ROOM = 0.12  # of the axis, for one of these numbers
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ def _of_model(model: Unchecked, classes: Sequence[object]) -> Iterator[DrawnFigu
         groups = [Steps.of(one["group"], one["curve"]) for one in model["curves"]]
         p = p_text(model["log_rank"]["p"])
         said = f"log-rank p{p if p.startswith('<') else f' = {p}'}"
-        what = "Kaplan-Meier estimates at the ends of the study's intervals, with 95 % bands and numbers at risk"
+        what = "Kaplan-Meier estimates at the ends of the study's intervals, with 95 % bands, numbers at risk and, in"
+        what += " brackets, censored so far"
         caption = f"{named(name, 'survival')}: {what}; {said}."
         yield DrawnFigure(f"survival {name}", caption, survival(groups, said))
     if model.get("baseline"):
@@ -172,7 +173,10 @@ def ratio_ticks(low: float, high: float) -> list[float]:
 
 
 class Steps(NamedTuple):
-    """A curve of shares that stays as it is until the next time; at_risk, low and high where they are known."""
+    """A curve of shares that stays as it is until the next time; the rest where it is known.
+
+    censored: people of each interval whose time ended without the event.
+    """
 
     name: str
     times: Sequence[float]
@@ -180,11 +184,12 @@ class Steps(NamedTuple):
     low: Sequence[float] = ()
     high: Sequence[float] = ()
     at_risk: Sequence[int] = ()
+    censored: Sequence[int] = ()
 
     @classmethod
     def of(cls, name: str, rows: Sequence[Unchecked]) -> Steps:
         """From the rows of a curve in result.json."""
-        columns = (tuple(row[key] for row in rows) for key in ("time", "share", "low", "high", "at_risk"))
+        columns = (tuple(row[key] for row in rows) for key in ("time", "share", "low", "high", "at_risk", "censored"))
         return cls(str(name), *columns)
 
 
@@ -241,16 +246,18 @@ def beginnings(times: Sequence[float]) -> list[int]:
 
 def _at_risk(axes: Axes, groups: Sequence[Steps], last: float) -> None:
     """A row for each group."""
-    axes.set_title("Number at risk", fontsize="medium", fontweight="normal", loc="left")
+    censored = " (number censored)" if any(one.censored for one in groups) else ""
+    axes.set_title(f"Number at risk{censored}", fontsize="medium", fontweight="normal", loc="left")
     axes.set_ylim(-0.5, len(groups) - 0.5)
     shown = beginnings([*max((one.times for one in groups), key=len)[:-1], last])
     for place, one in enumerate(reversed(groups)):
         for at in shown:
             if at < len(one.times):
                 begin = one.times[at - 1] if at else 0.0
-                axes.text(begin, place, str(one.at_risk[at]), ha="center", va="center", clip_on=False)
+                gone = f" ({sum(one.censored[:at])})" if one.censored else ""
+                axes.text(begin, place, f"{one.at_risk[at]}{gone}", ha="center", va="center", clip_on=False)
     axes.set_yticks(range(len(groups)), [one.name for one in reversed(groups)])
-    axes.tick_params(axis="both", length=0, labelbottom=False, pad=16)
+    axes.tick_params(axis="both", length=0, labelbottom=False, pad=26 if censored else 16)
     axes.grid(visible=False)
     for spine in axes.spines.values():
         spine.set_visible(False)

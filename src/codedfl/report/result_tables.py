@@ -136,26 +136,27 @@ def _by_arm(model: Unchecked) -> Table:
     rows = []
     for name, first in columns[1].items():
         apart = model["differences"].get(name)
-        far = NOTHING if apart is None else f"{apart:.2f}"
+        far = (NOTHING if apart is None else f"{apart:.2f}", p_text(model["tests"].get(name)) or NOTHING)
         there = [(of[name], part["rows"]) for of, part in zip(columns, parts, strict=True)]
         if first["kind"] == "number":
-            rows.append(TableRow((name, *[""] * len(parts), far), HEADING))
+            rows.append(TableRow((name, *[""] * len(parts), *far), HEADING))
             means = (_pair(one["mean"], one["deviation"]) for one, _ in there)
-            rows.append(TableRow(("mean (SD)", *means, ""), INNER))
+            rows.append(TableRow(("mean (SD)", *means, "", ""), INNER))
             medians = (_median([one["quantiles"][share] for share in ("0.5", "0.25", "0.75")]) for one, _ in there)
-            rows.append(TableRow(("median [IQR]", *medians, ""), INNER))
+            rows.append(TableRow(("median [IQR]", *medians, "", ""), INNER))
             continue
-        rows.append(TableRow((f"{name}, n (%)", *[""] * len(parts), far), HEADING))
+        rows.append(TableRow((f"{name}, n (%)", *[""] * len(parts), *far), HEADING))
         for level in first["counts"]:
             counts = [one["counts"].get(level) for one, _ in there]
             counts[0] = counts[0] if None in counts[1:] else sum(counts[1:])  # arms have the levels that are left
             shares = (share_text(one, whole) for one, (_, whole) in zip(counts, there, strict=True))
-            rows.append(TableRow((level, *shares, ""), INNER))
+            rows.append(TableRow((level, *shares, "", ""), INNER))
     notes = (
         "Counts of small cells are given as few; means and SD are rounded.",
         "SMD: the largest standardised difference of two arms.",
+        "p: analysis of variance of means, Pearson's chi² of counts.",
     )
-    head = ("", *(f"{part['level']}, n = {count_text(part['rows'])}" for part in parts), "SMD")
+    head = ("", *(f"{part['level']}, n = {count_text(part['rows'])}" for part in parts), "SMD", "p")
     return Table(TABLE_ONE, named(model["name"], "characteristics"), head, tuple(rows), notes)
 
 
@@ -258,6 +259,7 @@ def _survival(model: Unchecked) -> Table:
                     str(one["group"]),
                     count_text(one["curve"][0]["at_risk"]),
                     count_text(events),
+                    count_text(one["curve"][0]["at_risk"] - events),
                     shown,
                     share,
                 )
@@ -269,7 +271,7 @@ def _survival(model: Unchecked) -> Table:
     if model["merged"]:
         times = ", ".join(f"{one:g}" for one in model["merged"])
         notes.append(f"Times merged into the next one, since too few rows end there: {times}.")
-    head = ("", "n", "Events", "Median (95 % interval)", f"Share at {end:g} (95 % interval)")
+    head = ("", "n", "Events", "Censored", "Median (95 % interval)", f"Share at {end:g} (95 % interval)")
     return Table(f"survival {model['name']}", named(model["name"], "survival"), head, tuple(rows), tuple(notes))
 
 

@@ -5,7 +5,6 @@ All by arithmetic that is the same on all machines. The link is the logarithm, o
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -34,14 +33,10 @@ class FamilyTerms(NamedTuple):
 class Family(Protocol):
     """One family.
 
-    origin: the logarithm of the mean that a predictor of 0 stands for.
-
     Examples
     --------
     See ``Binomial``, which is one.
     """
-
-    origin: float
 
     def terms(self, y: Floats, predictor: Floats) -> FamilyTerms:
         """Of rows with these targets."""
@@ -67,8 +62,6 @@ class Binomial:
     >>> float(found.slope[0]), float(found.curvature[0])
     (0.5, 0.25)
     """
-
-    origin = 0.0
 
     def terms(self, y: Floats, predictor: Floats) -> FamilyTerms:
         """Nothing is better than a chance of 1."""
@@ -101,8 +94,6 @@ class Poisson:
     >>> float(Poisson(9.0).terms(np.array([3.0]), np.zeros(1)).slope[0])
     2.0
     """
-
-    origin = 0.0
 
     def __init__(self, top: float) -> None:
         self.top = top
@@ -146,7 +137,6 @@ class Gamma:
 
     def __init__(self, least: float, top: float) -> None:
         self.least, self.top = least, top
-        self.origin = math.log(top)
 
     def terms(self, y: Floats, predictor: Floats) -> FamilyTerms:
         """Best where the mean is the target itself."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import tomli_w
 
-from codedfl.authoring.drafted_model import LINEAR, drafted_model, kind_named, model_text, toml_value, with_room
+from codedfl.authoring.drafted_model import LINEAR, POSITIVE, drafted_model, model_text, toml_value, with_room
 from codedfl.authoring.formula.calls import CATEGORIES, Call, call_of
 from codedfl.authoring.formula.parser import parse_formula
 from codedfl.authoring.formula.terms import constant_by, event_name, expand, offset_name, part_of, ten_to
@@ -146,7 +146,7 @@ def draft_with_formula(
     target_now = parse_study(text).target
     classes = len(target_now.classes) if isinstance(target_now, ClassTarget) else 0
     kind = kind_of_formula(formula, classes, kind)
-    if kind and kind_named(kind).positive:
+    if kind in POSITIVE:
         text = _target_above_zero(text, target)
     expanded = expand(formula, parse_study(text).columns, target)
     if table is not None:

@@ -37,8 +37,6 @@ class StudyModel:
     iterates: whether totals at many coefficients may tell combinations of its columns apart.
     discordant: whether only clusters with several values of the target are in its sums.
     all_columns: whether a file that names no columns means all.
-    of_classes: whether the target must be classes, or must be a number; None leaves both.
-    positive: whether it must be a number above 0.
     """
 
     name: str
@@ -54,8 +52,6 @@ class StudyModel:
     iterates: ClassVar[bool] = False
     discordant: ClassVar[bool] = False
     all_columns: ClassVar[bool] = False
-    of_classes: ClassVar[bool | None] = None
-    positive: ClassVar[bool] = False
 
     @property
     def statistics(self) -> tuple[str, ...]:
@@ -226,7 +222,6 @@ class TimedModel(StudyModel):
 
     totals: ClassVar[tuple[str, ...]] = ("survival",)
     counted: ClassVar[frozenset[str]] = frozenset({"times"})
-    of_classes: ClassVar[bool | None] = False
 
     @property
     def groups(self) -> str:

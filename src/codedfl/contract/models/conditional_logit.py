@@ -34,7 +34,6 @@ class ConditionalLogitModel(StudyModel):
     points: ClassVar[int] = 16
     iterates: ClassVar[bool] = True
     discordant: ClassVar[bool] = True
-    of_classes: ClassVar[bool | None] = True
 
     @property
     def cluster(self) -> str:

@@ -35,8 +35,6 @@ class GammaModel(GlmModel):
 
     kind: ClassVar[str] = "gamma"
     family: ClassVar[str] = "gamma"
-    of_classes: ClassVar[bool | None] = False
-    positive: ClassVar[bool] = True
     dispersed: ClassVar[bool] = True
 
     def check(self, columns: Named, target: Target) -> None:

@@ -23,7 +23,6 @@ class LogisticModel(GlmModel):
     of_held_out: ClassVar[tuple[str, ...]] = ("calibration-line",)
     points: ClassVar[int] = GlmModel.points + 1
     family: ClassVar[str] = "binomial"
-    of_classes: ClassVar[bool | None] = True
 
     def check(self, columns: Named, target: Target) -> None:
         """Two classes."""

@@ -28,7 +28,6 @@ class ProportionalOddsModel(StudyModel):
     at_points: ClassVar[tuple[str, ...]] = ("ordinal",)
     points: ClassVar[int] = 14
     iterates: ClassVar[bool] = True
-    of_classes: ClassVar[bool | None] = True
 
     def check(self, columns: Named, target: Target) -> None:
         """Three classes or more, and every column in the model."""

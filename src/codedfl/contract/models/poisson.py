@@ -19,7 +19,6 @@ class PoissonModel(GlmModel):
     """
 
     kind: ClassVar[str] = "poisson"
-    of_classes: ClassVar[bool | None] = False
 
     def check(self, columns: Named, target: Target) -> None:
         """Whole numbers from 0."""

@@ -27,7 +27,6 @@ class RobustModel(StudyModel):
     cluster: str = ""
 
     kind: ClassVar[str] = "robust"
-    of_classes: ClassVar[bool | None] = False
     at_points: ClassVar[tuple[str, ...]] = ("robust",)
     counted: ClassVar[frozenset[str]] = frozenset({"clusters"})
     points: ClassVar[int] = 1
