@@ -43,7 +43,7 @@ REASONS = frozenset(
 )
 OUTPUT, OF_ONE_RUN = "output", "output of one run"
 RUN = ("sh", "python")
-MOST_LINES, KEPT_LINES = 60, 45  # of an output on a page
+MOST_LINES, KEPT_LINES = 68, 45  # of an output on a page
 MOST_SECONDS = 300.0  # for one block
 _TERMINAL = {"PYTHONUNBUFFERED": "1", "MPLBACKEND": "agg", "COLUMNS": "80"}
 _BLOCK = re.compile(

@@ -66,7 +66,7 @@ def test_numbers_count_unless_they_depend_on_keys():
     assert (
         comparable("read 12 rows in 3.2 s") == comparable("read 12 rows in 14.0 s") != comparable("read 13 rows in 1 s")
     )
-    assert shortened("a\n" * 61).splitlines()[-1] == "... and 16 more lines"
+    assert shortened("a\n" * 69).splitlines()[-1] == "... and 24 more lines"
 
 
 @pytest.mark.parametrize("page", PAGES)

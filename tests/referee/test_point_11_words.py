@@ -13,7 +13,7 @@ from codedfl_lab.comparing.results import ExposureResult, Gain, SchemeResult, Su
 from codedfl_lab.planning.planner import Planning
 from codedfl_lab.report.fastest import Leader, leading_four, who_is_fastest
 from codedfl_lab.report.rows import listed, remarks, rows_at, split_of_gain, times_faster
-from made_up_results import entry
+from made_up_results import entry, timed
 
 
 def coded(**changes: Any) -> SchemeResult:
@@ -43,9 +43,22 @@ def test_one_other_is_not_others(exposed: int, words: str) -> None:
 
 
 def test_never_is_not_so_many_times_slower() -> None:
-    never = replace(coded(speedups=(0.0, 0.4, 0.5)), time_to_target_s=Times(), seeds_reached=1)
+    never = replace(coded(speedups=(0.0, 0.4, 0.5)), time_to_target_s=Times(), seeds_reached=0)
     assert Leader("Ours", never).sentence.startswith("Ours, coded-padded (α = 23), never gets there; its server")
     assert rows_at([never], 0.9, "authors", "paper", "accuracy")[0].speedup == "–"
+
+
+def test_never_is_said_of_no_seed_and_few_are_counted() -> None:
+    """One cell said never where the line below it had the target reached in one seed of three."""
+    few = timed(0.9, [10.0, None, None], alpha=23)
+    none, all_of_them = timed(0.9, None, dropped=5), timed(0.9, 20.0)
+    shown = rows_at([few, none, all_of_them], 0.9, "authors", "paper", "accuracy")
+    assert [row.time for row in shown] == ["20.0", "1 of 3", "never"]
+    assert [row.epochs for row in shown] == ["10", "–", "never"]
+    assert "number of seeds that reach it" in " ".join(remarks(shown))
+    said = who_is_fastest([all_of_them, few, none], "90 %")
+    assert "; dropping the slowest 5 never gets there; coded-padded (α = 23) gets there in few seeds." in said
+    assert Leader("Ours", few).sentence.startswith("Ours, coded-padded (α = 23), gets there in 1 of 3 seeds; its")
 
 
 def test_few_seeds_are_one_sentence_and_none_are_in_the_table() -> None:
@@ -54,7 +67,8 @@ def test_few_seeds_are_one_sentence_and_none_are_in_the_table() -> None:
     some = [replace(one, seeds_reached=1) for one in lost[:3]]
     assert remarks(rows_at(some, 0.9, "authors", "paper", "accuracy")) == [
         "In some seeds only the target is reached by coded-padded (α = 1) in 1 of 2, coded-padded (α = 2) in 1 of 2 and"
-        " coded-padded (α = 3) in 1 of 2."
+        " coded-padded (α = 3) in 1 of 2. A seed that misses it counts as infinitely late: where that leaves no median,"
+        " the number of seeds that reach it stands in place of a time, and never where none does."
     ]
 
 

@@ -21,15 +21,15 @@ from codedfl.errors import CodedFLError, InvalidInput
 from codedfl.solve.descent import DERIVED
 from codedfl_lab.cli import inputs, options
 from codedfl_lab.cli.inputs import Inputs
-from codedfl_lab.cli.scheme_choice import DEVICES, FEATURES, RaceOptions
+from codedfl_lab.cli.scheme_choice import DEVICES, FEATURES, RaceOptions, scaled_said
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.comparison import CENTRAL_MODELS, Entry, Settings, Trained, draw_latencies, seed_job
 from codedfl_lab.comparing.parallel import in_parallel, jobs_at_once
-from codedfl_lab.comparing.results import Results, Took
+from codedfl_lab.comparing.results import Results, SchemeResult, Took
 from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.clock import StragglerPolicy
 from codedfl_lab.fleet.latency import SharingConvention
-from codedfl_lab.report.fastest import leading_four
+from codedfl_lab.report.fastest import leading_of
 from codedfl_lab.report.files import write_report, write_sweep
 from codedfl_lab.report.html import headline
 from codedfl_lab.report.rows import kinds
@@ -139,6 +139,12 @@ def compare_schemes(
         raise typer.Exit(INTERRUPTED)
     if race.swept is None:
         _show(screen, found[0])
+        chosen, entries = cases[0][1:]
+        said = [*options.sharing_said(chosen.fleet, sharing), *scaled_said(entries, chosen.fleet.n_devices)]
+        for line in said:
+            screen.sentence(line)
+        if said:
+            screen.say()
     else:
         written += write_sweep(folder, race.swept.name, found).values()
         for table in sweep_tables(race.swept.name, found):
@@ -204,7 +210,7 @@ def results_of(
     """Latencies drawn for what was trained; ``command`` and ``began`` are put down with it."""
     dataset, fleet = chosen.dataset, chosen.fleet
     schemes, traces = draw_latencies(dataset.name, together, entries, settings)
-    return Results(
+    made = Results(
         name=f"compare-{dataset.name}",
         title=f"{dataset.name} on the fleet {fleet.name!r}",
         dataset=dataset.name,
@@ -224,6 +230,18 @@ def results_of(
         versions=software_versions(),
         traces=traces,
     )
+    return replace(made, from_zero=from_zero(made, entries, settings, together))
+
+
+def from_zero(
+    made: Results, entries: Sequence[Entry], settings: Settings, together: Trained
+) -> tuple[SchemeResult, ...]:
+    """The leading rows, with what was done before the call charged too."""
+    leading = {(one.entry.label, one.entry.solver, one.entry.step) for one in leading_of(made)}
+    again = [one for one in entries if (one.scheme.label, one.solver_name, one.step) in leading]
+    at = settings.conditions[0].from_zero
+    charged = replace(settings, at=at, conventions=(), targets=settings.targets[-1:])
+    return draw_latencies(made.dataset, together, again, charged)[0]
 
 
 def _show(screen: Screen, results: Results) -> None:
@@ -236,7 +254,7 @@ def _show(screen: Screen, results: Results) -> None:
         screen.say()
     screen.sentence(headline(results))
     screen.say()
-    for leader in leading_four(schemes, target, *tables[0]):
+    for leader in leading_of(results):
         screen.sentence(leader.sentence)
     screen.say()
 

@@ -34,9 +34,8 @@ from codedfl_lab.costs.times import Conditions
 from codedfl_lab.datasets.digits import DIGITS
 from codedfl_lab.datasets.shifted_digits import SHIFTED_DIGITS
 from codedfl_lab.fleet.fleet import Fleet
-from codedfl_lab.report.fastest import leading_four
+from codedfl_lab.report.fastest import leading_of
 from codedfl_lab.report.files import write_report
-from codedfl_lab.report.rows import kinds
 from codedfl_lab.schemes.coded_padded import CodedPadded
 from codedfl_lab.schemes.descriptor import CodedScheme
 from codedfl_lab.schemes.role_keys import RoleKeys
@@ -201,5 +200,6 @@ def _show_comparison(screen: Screen, results: Results) -> None:
         f"To scale, in simulated time: the paper's {results.n_devices} devices, {results.dataset} to"
         f" {score_text(target, results.score_name)} {results.score_name}."
     )
-    for leader in leading_four(results.schemes, target, *kinds(results.schemes)[0]):
+    for leader in leading_of(results):
         screen.item(leader.sentence)
+    screen.sentence("From zero: also charged for the keys, pads and sealed uploads that were made before the call.")

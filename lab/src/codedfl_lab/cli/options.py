@@ -43,6 +43,17 @@ def usual_sharing(fleet: Fleet) -> SharingConvention:
     return "per-message" if fleet.latency_models else Conditions.sharing
 
 
+def sharing_said(fleet: Fleet, asked: str | None) -> list[str]:
+    """A line where the fleet chose another rule of sharing than the usual one."""
+    usual = usual_sharing(fleet)
+    if asked is not None or usual == Conditions.sharing:
+        return []
+    return [
+        f"Sharing is timed by the rule {usual!r}, each message drawn, and not by the usual {Conditions.sharing!r}: the"
+        f" fleet {fleet.name!r} has latency models, which mean times would hide."
+    ]
+
+
 _SHARING_SHOWN = "authors; per-message where the fleet has latency models, which means would hide"
 _SHARING_HELP = (
     "How the sharing phase is timed: by the authors' formula, message by message, or with the bulk uploaded once and"

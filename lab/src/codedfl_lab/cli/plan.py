@@ -130,6 +130,8 @@ def make_plan(
     screen.say()
     screen.show(schemes_table(planning))
     screen.sentence(f"{len(planning.everything)} plans were tried; --all shows them.{tie_words(planning)}")
+    for line in options.sharing_said(chosen.fleet, sharing):
+        screen.sentence(line)
     words = [data, *options_given(click.get_current_context()), *train_options(best)]
     screen.say()
     screen.say(shlex.join(["codedfl", "lab", "train", *words]))

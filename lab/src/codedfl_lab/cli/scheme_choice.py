@@ -5,6 +5,7 @@ Conventional FL runs every solver that a coded scheme runs, on its stored Gram m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
@@ -26,7 +27,7 @@ from codedfl_lab.schemes.coded_keys import CodedKeys
 from codedfl_lab.schemes.coded_padded import CodedPadded
 from codedfl_lab.schemes.descriptor import Scheme
 from codedfl_lab.schemes.registry import make_scheme
-from codedfl_lab.schemes.role_keys import RoleKeys
+from codedfl_lab.schemes.role_keys import MANY_DEVICES, RoleKeys
 
 in_race = partial(typer.Option, rich_help_panel="Who takes part")
 ALPHA, COLLUDERS, DEVICES, FEATURES = "alpha", "z", "D", "d"
@@ -135,6 +136,26 @@ class RaceOptions:
             entry.scheme.check(n_devices)
         rivals = [Entry(ConventionalFullBatch(), solver, step) for solver in solvers]
         return list(dict.fromkeys([Entry(Conventional(), step=step), *rivals, *chosen]))
+
+
+def scaled_said(entries: Sequence[Entry], n_devices: int) -> list[str]:
+    """A line where the number of devices chose other parameters than those at the paper's size."""
+    if n_devices == paper.DEVICES:
+        return []
+    said, schemes = [], [one.scheme for one in entries]
+    alphas = sorted({int(one.parameters["alpha"]) for one in schemes if "alpha" in one.parameters})
+    if alphas and set(alphas) <= set(paper.alphas_for(n_devices)):
+        usual = ", ".join(map(str, paper.ALPHAS))
+        said.append(
+            f"alpha is to scale: {', '.join(map(str, alphas))} of {n_devices} devices; {usual} of {paper.DEVICES}."
+        )
+    holders = sorted({int(one.parameters["holders"]) for one in schemes if one.parameters.get("holders")})
+    if holders:
+        said.append(
+            f"Role keys are held by the {', '.join(map(str, holders))} fastest of {n_devices} devices; up to"
+            f" {MANY_DEVICES} devices by all."
+        )
+    return said
 
 
 def _with(scheme: Scheme, parameter: str, value: int, n_devices: int) -> Scheme:

@@ -24,7 +24,7 @@ from codedfl.report.text import score as score_text
 from codedfl.report.text import seconds as seconds_text
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats
-from codedfl_lab.cli.options import usual_sharing
+from codedfl_lab.cli.options import sharing_said, usual_sharing
 from codedfl_lab.cli.training_choice import TrainingOptions
 from codedfl_lab.comparing.results import csv_bytes
 from codedfl_lab.comparing.simulator import simulate
@@ -221,6 +221,7 @@ class TrainingRun:
             [
                 (self.score_name, score),
                 ("fleet time", f"{seconds_text(self.seconds[-1])}, the sharing phase included"),
+                *(("", line) for line in sharing_said(self.fleet, None)),
                 ("clipped", f"{self.problem.clipped.total} training values lay outside the common range"),
                 *([] if self.noise is None else [("shortened", shortened)]),
                 ("model", str(folder / MODEL_FILE)),

@@ -409,6 +409,8 @@ class Results(Written):
     headline_target: the one of the first screen; None where every data set has its own, as in the study beyond the
         paper.
     paper: what the paper states; None where it says nothing of these data.
+    from_zero: the leading rows again with everything charged, from enrolment on, at published prices; those of
+        ``schemes`` begin at the call, and what was made before it (keys, pads, sealed uploads) is not in their times.
     shuffled: the rows with data spread over the devices at random.
     sensitivity: the rows at other prices of pads and sealing.
     claims: what was claimed, and whether it holds.
@@ -438,6 +440,7 @@ class Results(Written):
     targets: tuple[float, ...] = ()
     headline_target: float | None = None
     paper: PaperValue | None = None
+    from_zero: tuple[SchemeResult, ...] = ()
     shuffled: tuple[SchemeResult, ...] = ()
     sensitivity: tuple[Sensitivity, ...] = ()
     claims: tuple[Claim, ...] = ()

@@ -23,6 +23,7 @@ from codedfl.solve.solver import Solver
 from codedfl.typing import Floats, Seconds
 from codedfl_lab.code.quorum import Quorum
 from codedfl_lab.costs.central import CentralTotals
+from codedfl_lab.costs.prices import at_published_prices
 from codedfl_lab.fleet.clock import StragglerPolicy, TrainingClock
 from codedfl_lab.fleet.fleet import RATED_BITS, Fleet
 from codedfl_lab.fleet.latency import (
@@ -128,6 +129,11 @@ class Conditions:
     def times(self) -> LatencyModel:
         """The model in force."""
         return latency_of(self.fleet) if self.latency is None else self.latency
+
+    @property
+    def from_zero(self) -> Conditions:
+        """The same with everything charged, from enrolment on, at prices published for a microcontroller."""
+        return replace(self, begins="zero", fleet=at_published_prices(self.fleet))
 
     def in_order(self, order: NDArray[np.intp]) -> Conditions:
         """The same for a run whose position i is device ``order[i]``; schemes then speak of positions."""

@@ -22,7 +22,7 @@ from codedfl.privacy.budget import Budget
 from codedfl.solve.descent import DERIVED
 from codedfl.solve.registry import solver_kind, solver_kinds
 from codedfl.solve.solver import Solver
-from codedfl.typing import Floats, Progress
+from codedfl.typing import Floats, Progress, Seconds
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.code.roles import most_blocks
 from codedfl_lab.comparing.comparison import Entry
@@ -104,6 +104,7 @@ class Planning:
     highest: float | None = None  # the best score of those
     noisy_scores: dict[str, float] = field(default_factory=dict)  # with noise, of the schemes that can add it
     tied: list[TimedScheme] = field(default_factory=list)  # private ones that the draws cannot tell from the fastest
+    from_zero: float | None = None  # mean seconds of the recommended plan with everything charged
 
     @property
     def everything(self) -> list[TimedScheme]:
@@ -281,21 +282,28 @@ def plan(
             epochs[kind] = reached
     trained = [(scheme, solver) for scheme, solver in candidates if (models_key(scheme), solver) in epochs]
     seconds: dict[int, Floats] = {}
+    of: dict[int, Scheme] = {}
+
+    def times_of(scheme: Scheme, epochs: int, at: Conditions) -> tuple[Seconds, Seconds]:
+        streams = np.random.default_rng([search.seed, 2]).spawn(2)  # alike for all: compared draw by draw
+        return epoch_end_times(scheme, work.shape, at, epochs, Draws(search.draws, *streams))
+
     for done, (scheme, solver) in enumerate(trained):
         say(f"{scheme.label}, {solver_kind(solver).name}", 0.5 + done / len(trained) / 2)
-        streams = np.random.default_rng([search.seed, 2]).spawn(2)  # alike for all: compared draw by draw
-        count = epochs[models_key(scheme), solver]
-        times = epoch_end_times(scheme, work.shape, at, count, Draws(search.draws, *streams))
+        times = times_of(scheme, epochs[models_key(scheme), solver], at)
         made = TimedScheme.of(scheme, solver, work, *times)
         why = limits.objections(made)
         if why:
             outcome.left_out.append((made, why))
         else:
             outcome.plans.append(made)
-            seconds[id(made)] = times[1][:, -1]
+            seconds[id(made)], of[id(made)] = times[1][:, -1], scheme
     outcome.plans.sort(key=_mean)
     outcome.tied = _as_fast(outcome, seconds)
     outcome.left_out.sort(key=lambda pair: pair[0].seconds_mean)
+    if outcome.recommended is not None:
+        best = outcome.recommended
+        outcome.from_zero = float(times_of(of[id(best)], best.epochs, at.from_zero)[1][:, -1].mean())
     if search.budget is not None:
         outcome.noisy_scores = noisy_scores(totals.problem, search.budget, search.seed)
     return outcome

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from codedfl.report.text import NEVER, number
+from codedfl.report.text import number
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.results import Claim, PaperValue, Results, SchemeResult
 from codedfl_lab.report import page as web
-from codedfl_lab.report.fastest import leading_four, who_is_fastest
+from codedfl_lab.report.fastest import leading_of, who_is_fastest
 from codedfl_lab.report.notes import notes_of
 from codedfl_lab.report.page import target_of
 from codedfl_lab.report.rows import (
@@ -24,6 +24,7 @@ from codedfl_lab.report.rows import (
     by_time,
     entries_at,
     kinds,
+    median_time,
     remarks,
     rows_at,
     speedup_interval,
@@ -71,12 +72,12 @@ def report_page(results: Results, svg: str) -> str:
 
 def _leaders(results: Results) -> str:
     """The first screen: how long, how much of it is solver and how much code, and who sees what."""
-    leaders = leading_four(results.schemes, headline_target(results), *kinds(results.schemes)[0])
+    leaders = leading_of(results)
     return web.cards(
         web.Card(
             f"{one.who}: {one.name}" if one.name else one.who,
             one.time,
-            (one.gain, f"{one.view[0].upper()}{one.view[1:]}."),
+            (one.from_zero, one.gain, f"{one.view[0].upper()}{one.view[1:]}."),
             winner=one.who == "Ours",
         )
         for one in sorted(leaders, key=lambda one: _FIRST_SCREEN.index(one.who))
@@ -90,7 +91,8 @@ def headline(results: Results) -> str:
     if results.paper is not None:
         entry = _paper_entry(entries_at(schemes, target, *AS_THE_PAPER), results.paper)
         return _against_paper(entry, results.paper, goal)
-    return who_is_fastest(entries_at(schemes, target, *kinds(schemes)[0]), f"{goal} on {results.dataset}")
+    raced = entries_at(schemes, target, *kinds(schemes)[0])
+    return who_is_fastest(raced, f"{goal} on {results.dataset}", results.from_zero)
 
 
 def headline_target(results: Results) -> float:
@@ -170,7 +172,7 @@ def drawn_of(results: Results) -> list[SchemeResult]:
     entries = entries_at(results.schemes, headline_target(results), sharing, step)
     if results.paper is None:
         return entries if len(entries) <= MOST_CURVES else best_variants(entries)
-    leaders = [one.entry for one in leading_four(results.schemes, headline_target(results), sharing, step)]
+    leaders = [one.entry for one in leading_of(results)]
     return [one for one in entries if (one.scheme in IN_THE_FIGURE and one.solver == "gd") or one in leaders]
 
 
@@ -213,8 +215,8 @@ def _targets_section(results: Results) -> str:
         entries = entries_at(schemes, target, sharing, step)
         first = min(entries, key=by_time)
         for one in entries:
-            text = number(one.time_to_target_s.median)
-            mark = "▸ " * (one is first and text != NEVER)
+            text = median_time(one)
+            mark = "▸ " * (one is first and one.time_to_target_s.median is not None)
             found.setdefault((full_name(one),), {})["", target_text(target, results.score_name)] = mark + text
     caption = f"Median time in seconds, ▸ the fastest; sharing {sharing}, step {step}."
     return web.section("Time to other targets", web.matrix(("scheme",), found, caption))

@@ -49,7 +49,7 @@ def choice_facts(planning: Planning, score_name: str) -> list[tuple[str, str]]:
             "time",
             f"{facts['mean, s']} s ({facts['p5–p95']}) to {target_text(planning.target, score_name)}:"
             f" {number(best.sharing_seconds)} s before training, then {epochs_words(best)} of"
-            f" {number(best.epoch_seconds)} s",
+            f" {number(best.epoch_seconds)} s; {number(planning.from_zero)} s from zero, with keys and pads",
         ),
         (
             "cost",

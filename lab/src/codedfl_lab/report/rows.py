@@ -1,7 +1,7 @@
 """Results as rows of text: the one place where numbers become words, for the terminal and the page alike.
 
-A median of None means that the median seed never reached the target and is shown as "never", with the number of seeds
-that did; seeds are never left out of a statistic (see ``comparison``).
+Seeds are never left out of a statistic (see ``comparison``). A median of None means that half of them or more miss the
+target: it is shown as "never" where all do, else as the number of those that reach it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,10 @@ from codedfl_lab.comparing.names import FAIR_RIVAL, full_name, name_and_variant,
 from codedfl_lab.comparing.results import SchemeResult
 
 NOTHING = "–"
+FEW = (
+    "A seed that misses it counts as infinitely late: where that leaves no median, the number of seeds that reach it"
+    " stands in place of a time, and never where none does."
+)
 
 STEP_WORDS = {
     "derived": "the step that follows from the data",
@@ -37,8 +41,8 @@ class Row:
         self.entry = entry
         self.name = full_name(entry)
         self.title, self.variant = name_and_variant(entry)
-        self.epochs = count(entry.epochs_to_target.median) if ran else NOTHING
-        self.time = number(seconds.median) if ran else NOTHING
+        self.epochs = NOTHING if not ran or few_seeds(entry) else count(entry.epochs_to_target.median)
+        self.time = median_time(entry) if ran else NOTHING
         self.time_range = span(seconds.p5, seconds.p95)
         self.speedup = speedup_median(entry)
         self.speedup_interval = speedup_interval(entry)
@@ -110,7 +114,18 @@ def remarks(rows: Iterable[Row]) -> list[str]:
     for (reason, diverged), names in why.items():
         verb = ("diverges" if len(names) == 1 else "diverge") if diverged else "could not run"
         found.append(f"{listed(names)} {verb}: {reason}.")
-    return found + ([f"In some seeds only the target is reached by {listed(some)}."] if some else [])
+    return found + ([f"In some seeds only the target is reached by {listed(some)}. {FEW}"] if some else [])
+
+
+def few_seeds(entry: SchemeResult) -> str:
+    """Such as "1 of 3": who reaches the target, where there is no median because too few seeds do; else empty."""
+    some = entry.seeds_reached and entry.time_to_target_s.median is None
+    return f"{entry.seeds_reached} of {entry.seeds}" if some else ""
+
+
+def median_time(entry: SchemeResult) -> str:
+    """Seconds; in place of a median that there is not the few seeds that reach the target, or never."""
+    return few_seeds(entry) or number(entry.time_to_target_s.median)
 
 
 def listed(names: Sequence[str]) -> str:

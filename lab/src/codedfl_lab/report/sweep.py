@@ -12,11 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from codedfl.report.canvas import Pictures
-from codedfl.report.text import number, terminal_table
+from codedfl.report.text import terminal_table
 from codedfl_lab.comparing.names import method_name
 from codedfl_lab.comparing.results import Results, SchemeResult
 from codedfl_lab.report.curves import curves_figure
-from codedfl_lab.report.rows import best_variants, by_time, entries_at, kinds, target_text
+from codedfl_lab.report.rows import best_variants, by_time, entries_at, kinds, median_time, target_text
 
 WORDS = {"alpha": "α", "z": "z, the colluders borne", "D": "D, the devices", "d": "d, the features"}
 AT_ONCE = 5  # values beside each other that fit 80 characters
@@ -63,7 +63,7 @@ def sweep_tables(parameter: str, found: Sequence[Results]) -> Iterator[Table]:
 def _cell(row: SchemeResult) -> str:
     if row.reason is not None:
         return "diverges" if row.diverged else "–"
-    return number(row.time_to_target_s.median)
+    return median_time(row)
 
 
 def sweep_figure(parameter: str, found: Sequence[Results]) -> Pictures:
