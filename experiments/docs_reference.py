@@ -220,7 +220,7 @@ def results_json() -> str:
     ]
     kinds = (
         results.Results, results.SchemeResult, results.Summary, results.Times, results.Speedups, results.Gain,
-        results.ExposureResult, results.Claim, results.Racer, results.Timed, results.Preparation, results.Sensitivity,
+        results.ExposureResult, results.Claim, results.Racer, results.Timed, results.Preparation,
         results.AtSize, results.TimedScheme, results.PaperValue, results.Took, results.TraceRow,
     )  # fmt: skip
     for kind in kinds:

@@ -17,7 +17,6 @@ from codedfl_lab.comparing.results import (
     Preparation,
     Racer,
     Results,
-    Sensitivity,
     Timed,
 )
 from made_up_results import entry, made_up_results, made_up_timed
@@ -42,7 +41,7 @@ def everything() -> Results:
         n_samples=60_000,
         paper=PaperValue(6.6, 23),
         shuffled=(coded,),
-        sensitivity=(Sensitivity(0.0, (coded,)),),
+        from_zero=(coded,),
         claims=(Claim("c", "mnist", None, "not judged", "missing"),),
         goals=(GOAL,),
         preparations=(STEP,),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import asdict, fields
 from functools import partial
-from typing import Annotated, cast, get_args
+from typing import Annotated, cast
 
 import click
 import typer
@@ -21,7 +21,7 @@ from codedfl_lab.cli.inputs import Inputs
 from codedfl_lab.comparing.results import plain
 from codedfl_lab.comparing.timed_scheme import TimedScheme
 from codedfl_lab.costs.central import CentralTotals
-from codedfl_lab.costs.times import Conditions, Grouping
+from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.latency import SharingConvention
 from codedfl_lab.planning.planner import Limits, Planning, Search
 from codedfl_lab.planning.planner import plan as search
@@ -41,14 +41,6 @@ def make_plan(
         float, typer.Option("--reach", help="Score to reach on test rows: accuracy, or R² of a number.")
     ] = 0.95,
     sharing: options.Sharing = None,
-    grouping: Annotated[
-        str,
-        in_settings(
-            click_type=click.Choice(list(get_args(Grouping))),
-            help="How large fleets are dealt into groups: every group its share of slow devices, or at random as the "
-            "authors do.",
-        ),
-    ] = Conditions.grouping,
     chunked: Annotated[
         bool, in_settings("--chunked", help="Packets of 1500 bytes with their own retransmissions.")
     ] = False,
@@ -107,7 +99,6 @@ def make_plan(
         chosen.fleet,
         cast(SharingConvention, sharing or options.usual_sharing(chosen.fleet)),
         chunk_bits=CHUNK_BITS if chunked else None,
-        grouping=cast(Grouping, grouping),
     )
     limits = Limits(max_exposure, max_upload, max_memory, allow_gram, total_only, colluders, survive)
     with screen.progress() as bar:

@@ -301,18 +301,6 @@ class Preparation:
 
 
 @dataclass(frozen=True)
-class Sensitivity:
-    """The rows with pads and sealing at another price.
-
-    factor: times the fleet's price.
-    schemes: the rows at that price.
-    """
-
-    factor: float
-    schemes: tuple[SchemeResult, ...]
-
-
-@dataclass(frozen=True)
 class AtSize:
     """A timed scheme on a fleet of another size.
 
@@ -412,7 +400,6 @@ class Results(Written):
     from_zero: the leading rows again with everything charged, from enrolment on, at published prices; those of
         ``schemes`` begin at the call, and what was made before it (keys, pads, sealed uploads) is not in their times.
     shuffled: the rows with data spread over the devices at random.
-    sensitivity: the rows at other prices of pads and sealing.
     claims: what was claimed, and whether it holds.
     goals: how fast ours was to be, and is, by where time begins.
     preparations: what is done before the call, and what it costs.
@@ -442,7 +429,6 @@ class Results(Written):
     paper: PaperValue | None = None
     from_zero: tuple[SchemeResult, ...] = ()
     shuffled: tuple[SchemeResult, ...] = ()
-    sensitivity: tuple[Sensitivity, ...] = ()
     claims: tuple[Claim, ...] = ()
     goals: tuple[Racer, ...] = ()
     preparations: tuple[Preparation, ...] = ()

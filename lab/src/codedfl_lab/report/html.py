@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from codedfl.report.text import number
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.names import full_name
 from codedfl_lab.comparing.results import Claim, PaperValue, Results, SchemeResult
@@ -63,7 +62,6 @@ def report_page(results: Results, svg: str) -> str:
             _targets_section(results) if len(targets_of(results.schemes)) > 1 else "",
             _claims_section(results.claims) if results.claims else "",
             _shuffled_section(results) if results.shuffled else "",
-            _sensitivity_section(results) if results.sensitivity else "",
             web.section("Notes", web.definitions(notes_of(results, judged, goal))),
             web.provenance(results),
         ),
@@ -252,23 +250,6 @@ def _shuffled_section(results: Results) -> str:
     )
     content = scheme_table(rows_at(schemes, target, sharing, step, results.score_name), results.score_name)
     return web.section("Shuffled data", web.paragraph(lead), content)
-
-
-def _sensitivity_section(results: Results) -> str:
-    """Time and speed-up of every scheme with pads and sealing at several prices."""
-    cases = results.sensitivity
-    target = headline_target(results)
-    sharing, step = kinds(cases[0].schemes)[0]
-    found: web.Matrix = {}
-    for head, text in (("time, s", lambda one: number(one.time_to_target_s.median)), ("times faster", speedup_median)):
-        for case in cases:
-            for one in entries_at(case.schemes, target, sharing, step):
-                found.setdefault((full_name(one),), {})[head, f"at {case.factor:g}×"] = text(one)
-    caption = (
-        "What expanding a pad number and sealing a byte costs, as multiples of the fleet file's price; the paper counts"
-        f" none (0×). Target {target_text(target, results.score_name)}, sharing {sharing}, step {step}."
-    )
-    return web.section("If cryptography cost more or less", web.matrix(("scheme",), found, caption))
 
 
 def _paper_entry(entries: Iterable[SchemeResult], value: PaperValue) -> SchemeResult | None:

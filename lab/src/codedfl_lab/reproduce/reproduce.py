@@ -24,20 +24,18 @@ from codedfl_lab.comparing.comparison import CENTRAL_MODELS, Entry, Trained, dra
 from codedfl_lab.comparing.paired import LEAST_SEEDS
 from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.comparing.parallel import in_parallel, jobs_at_once
-from codedfl_lab.comparing.results import Claim, PaperValue, Results, SchemeResult, Sensitivity, Took
+from codedfl_lab.comparing.results import Claim, PaperValue, Results, SchemeResult, Took
 from codedfl_lab.reproduce.claims import SHUFFLED, accuracy_claims, paper_claims
-from codedfl_lab.reproduce.scope import CONVENTIONS, ClaimScope, software_versions, with_price
+from codedfl_lab.reproduce.scope import CONVENTIONS, ClaimScope, software_versions, without_price
 from codedfl_lab.schemes.coded_keys import CodedKeys
 from codedfl_lab.schemes.coded_padded import CodedPadded
 
 as_the_paper = functools.partial(Entry, step=paper.STEP)
 """An entry whose descent takes the paper's step, not one that follows from the data."""
 
-SENSITIVITY = (0.0, 1.0, 4.0)  # times the fleet's cost of pads and sealing
-
 NOTES = (
-    "Pads and sealing are charged in MACs per number to all schemes alike (the paper counts none); the sensitivity"
-    " table shows 0, 1 and 4 times the measured cost.",
+    "Pads and sealing are charged in MACs per number to all schemes alike; the paper counts none, and its claims are"
+    " judged with and without.",
     CENTRAL_MODELS,
 )
 
@@ -61,13 +59,11 @@ def reproduce(name: str, scope: ClaimScope, progress: Progress | None = None) ->
     jobs += [seed_job(at_random, seed, spread, settings) for seed in seeds[:LEAST_SEEDS]]
     parts = list(in_parallel(jobs, progress))
     trained, trained_spread = Trained.joined(parts[: len(seeds)]), Trained.joined(parts[len(seeds) :])
-    without = with_price(settings, 0.0)
+    without = without_price(settings)
     rows, traces = draw_latencies(name, trained, entries, settings)
     rows_spread, _ = draw_latencies(name + SHUFFLED, trained_spread, spread, settings)
     free, _ = draw_latencies(name, trained, entries, without)
     free_spread, _ = draw_latencies(name + SHUFFLED, trained_spread, spread, without)
-    once = replace(settings, conventions=("authors",))
-    dear, _ = draw_latencies(name, trained, entries, with_price(once, SENSITIVITY[-1]))
     return Results(
         name=name,
         title=experiment.title,
@@ -85,10 +81,6 @@ def reproduce(name: str, scope: ClaimScope, progress: Progress | None = None) ->
         paper=PaperValue(experiment.speedup, experiment.alpha),
         schemes=rows,
         shuffled=tuple(_of(rows_spread, "authors")),
-        sensitivity=tuple(
-            Sensitivity(factor, tuple(one for one in _of(found, "authors") if one.target_accuracy == target))
-            for factor, found in zip(SENSITIVITY, (free, rows, dear), strict=True)
-        ),
         claims=(
             *_judged(name, free, free_spread, charged=False),
             *_judged(name, rows, rows_spread, charged=True),

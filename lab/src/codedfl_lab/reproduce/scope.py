@@ -84,15 +84,10 @@ class ClaimScope:
         )
 
 
-def with_price(settings: Settings, factor: float) -> Settings:
-    """Settings with pads and sealing at this multiple of the fleet's price."""
-    fleet = settings.at.fleet
-    dearer = replace(
-        fleet,
-        pad_macs_per_number=factor * fleet.pad_macs_per_number,
-        seal_macs_per_number=factor * fleet.seal_macs_per_number,
-    )
-    return replace(settings, at=replace(settings.at, fleet=dearer))
+def without_price(settings: Settings) -> Settings:
+    """Settings with pads and sealing for nothing, as the paper has it."""
+    free = replace(settings.at.fleet, pad_macs_per_number=0.0, seal_macs_per_number=0.0)
+    return replace(settings, at=replace(settings.at, fleet=free))
 
 
 def software_versions() -> dict[str, str]:
