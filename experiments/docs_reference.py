@@ -163,6 +163,16 @@ def study_file() -> str:
         lines += [f"| `{key}` | {default[key]} | {_cell(words[key])} |" for key in column_keys]
         lines.append("")
     lines += [
+        "## label and unit",
+        "",
+        "In any `[[column]]` and in `[target]`. They are not in the digest, since no sum depends on them: a word may be"
+        " corrected after everybody has approved. A kit's fingerprint, which sites compare, has them.",
+        "",
+        "| key | default | what it is |",
+        "|---|---|---|",
+        "| `label` | its name | what tables, figures and the methods paragraph call it, such as `Age at entry` |",
+        "| `unit` | none | what its numbers are in, such as `years` |",
+        "",
         "## [matrix]",
         "",
         "In place of columns, for pixels and any matrix of numbers: as many number columns, named x0, x1, ...",

@@ -428,6 +428,16 @@ def test_codes_of_gaps_and_doubled_ids_are_pointed_out():
     assert [one[:4] for one in check_table(said, table).remarks] == ["days"]
 
 
+def test_labels_and_units_are_read_and_in_no_digest():
+    text = TEXT.replace('name = "age"\n', 'name = "age"\nlabel = "Age at entry"\nunit = "years"\n')
+    assert text != TEXT
+    study = parse_study(text)
+    assert ("age", "Age at entry", "years") in study.labels and study.digest() == parse_study(TEXT).digest()
+    for wrong in ("label = 3", f'label = "{"x" * 81}"', 'unit = "a\\nb"'):
+        with pytest.raises(InvalidInput, match=r"label( and unit)? of 'age'"):
+            parse_study(TEXT.replace('name = "age"\n', f'name = "age"\n{wrong}\n'))
+
+
 # -- a draft
 
 

@@ -27,6 +27,7 @@ from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.models.robust import RobustModel
 from codedfl.contract.snapshot import take_snapshot
 from codedfl.contract.study import Study, SubModel
+from codedfl.contract.words import explain
 from codedfl.data.columns import CategoryColumn, ClassTarget, NumberColumn, NumberTarget
 from codedfl.data.model import TrainedModel
 from codedfl.data.tables import as_raw_table
@@ -322,6 +323,25 @@ def test_least_squares_of_a_yes_or_no_is_not_advised(found: tuple[Study, StudyFi
 def plain(page: Page) -> str:
     """All texts, whatever keeps their words together."""
     return " ".join(page.texts).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_labels_and_units_stand_wherever_people_read(found: tuple[Study, StudyFindings], tmp_path: Path):
+    """They are in no digest: a word is corrected without a new approval, and programs read the same names."""
+    study, findings = found
+    labels = (("age", "Age <at> entry", "years"), ("ward", "Ward", ""), ("days", "", "days"))
+    called = replace(study, labels=labels)
+    assert called.digest() == study.digest()
+    page = plain(Page(write_results(tmp_path, called, findings, OWNERS).read_text()))
+    assert "Age <at> entry, years" in page and "days, days" in page
+    tables = "".join(one.read_text() for one in (tmp_path / "tables").glob("*.csv"))
+    assert '"Age <at> entry, years"' in tables and '"age"' not in tables
+    assert "Age <at> entry 1 years" in (tmp_path / "methods.txt").read_text()
+    assert "Age" not in (tmp_path / "coefficients.csv").read_text()
+    before = json.loads((tmp_path / "result.json").read_text())
+    assert before["labels"]["age"] == {"label": "Age <at> entry", "unit": "years"}
+    assert any(
+        "every site records age in years, days in days" in one for part in explain(called) for one in part.answers
+    )
 
 
 def test_curves_of_survival_are_drawn_and_named(found: tuple[Study, StudyFindings], tmp_path: Path):

@@ -486,6 +486,7 @@ def study_text(draft: Draft) -> str:
     lines = [
         "# A study file: everything that turns rows into a model, and what the parties agree to.",
         "# All parties need the same file; codedfl study show says what it means, study check tries it on a table.",
+        '# label = "Age at entry" and unit = "years" in a column or in [target] stand in tables and figures.',
         *(f"# Noticed: {note}" for note in draft.noticed),
         _say("format", FORMAT),
         _say("name", plain_name(draft.name)),
@@ -627,6 +628,7 @@ def _grid(column: DraftColumn) -> list[str]:
     return [
         f"range = [{low!r}, {high!r}]  # {column.why}",
         _say("step", step, "the unit of record of the coarsest site: whole years, 0.1 kg"),
+        *([_say("unit", column.unit, "in which every site records it")] if column.unit else []),
     ]
 
 

@@ -110,6 +110,8 @@ class Study:
     models: more analyses of the same rows; a linear one is of the same total.
     scored_at_point: after a census that found few people of some level among the held-out rows: nothing is summed of
         them but a score. It is in no file.
+    labels: name, label and unit of columns and target, which tables and figures have in place of names. They are not in
+        the digest: no sum depends on them, and a word may be corrected after everybody has approved.
     noise: what hides single rows; None is none. With noise nothing else may be summed over rows: no moments, no score,
         no standard errors.
 
@@ -165,6 +167,7 @@ class Study:
     noise: Budget | None = None
     scored_at_point: bool = False
     feature_keys: tuple[tuple[str, bool | int | float | str], ...] = ()
+    labels: tuple[tuple[str, str, str], ...] = ()
 
     def __post_init__(self) -> None:
         self._check_columns()
@@ -345,7 +348,7 @@ class Study:
 
     def to_dict(self) -> JsonObject:
         """The whole meaning in plain values."""
-        apart = ("columns", "target", "models", "noise", "constant_by", "feature_keys", "scored_at_point")
+        apart = ("columns", "target", "models", "noise", "constant_by", "feature_keys", "scored_at_point", "labels")
         return {
             **{one.name: getattr(self, one.name) for one in fields(self) if one.name not in apart},
             **({"constant_by": self.constant_by} if self.constant_by else {}),

@@ -59,6 +59,7 @@ SECTIONS: dict[str, dict[str, str]] = {
 }
 _MATRIX = ("columns", "range", "step", "encoder")
 _TARGET = ("name", "range", "step", "classes", "missing_codes", "function")
+_LABELS, _MOST_LABEL = ("label", "unit"), 80
 _REQUIRED = ("name", "max_rows", "max_rows_per_device", "least_participants")
 
 
@@ -146,8 +147,10 @@ def _study(content: Unchecked) -> Study:
         columns = _matrix(_section(content, "matrix"))
         said["embedded_by"] = typed("matrix.encoder", content["matrix"].get("encoder", ""), str)
     else:
-        columns = tuple(column_of(one, scale) for one in _sections(content, "column"))
-    target = _target(_section(content, "target"))
+        said["labels"] = tuple(map(_label, _sections(content, "column")))
+        columns = tuple(column_of(_plain(one), scale) for one in _sections(content, "column"))
+    said["labels"] = (*said.get("labels", ()), _label(_section(content, "target")))
+    target = _target(_plain(_section(content, "target")))
     models = (
         tuple(_model(one, [column.name for column in columns]) for one in _sections(content, "model"))
         if "model" in content
@@ -158,6 +161,19 @@ def _study(content: Unchecked) -> Study:
     if by and not any(one.name == by and one.range is None and one.width for one in columns):
         raise InvalidInput(f"constant_by must be a category that is in_model, got {by!r}")
     return Study(columns=columns, target=target, models=models, noise=noise, **said)
+
+
+def _label(said: Unchecked) -> tuple[str, str, str]:
+    """Name, label and unit of a column, of which no device reads the last two."""
+    name = typed("name of a column", said.get("name"), str)
+    label, unit = (typed(f"{key} of {name!r}", said.get(key, ""), str) for key in _LABELS)
+    if len(label + unit) > _MOST_LABEL or not (label + unit).isprintable():
+        raise InvalidInput(f"label and unit of {name!r} must be printable, of at most {_MOST_LABEL} characters")
+    return name, label, unit
+
+
+def _plain(said: Unchecked) -> Unchecked:
+    return {key: one for key, one in said.items() if key not in _LABELS}
 
 
 def _section(content: Unchecked, name: str) -> Unchecked:

@@ -137,6 +137,8 @@ def _used(study: Study) -> tuple[str, ...]:
     lines += [f"made of these on this machine: {'; '.join(made)}"] if made else []
     lines += [f"the author's formula, of which they are made: {study.formula}"] if study.formula else []
     lines += [f"and {many} more columns like these"] if many > 0 else []
+    units = [f"{name} in {unit}" for name, _, unit in study.labels if unit]
+    lines += [f"every site records {', '.join(units)}"] if units else []
     lines += [_target(study), f"missing values {missing} unless a column says more"]
     if study.site_effects:
         lines.append("this machine subtracts its own means from all columns and the target before it sums")

@@ -42,11 +42,15 @@ class DrawnFigure:
 
 def figures_of(result: Unchecked) -> list[DrawnFigure]:
     """Every figure of a result, in its order."""
-    found = [one for model in models_of(result) for one in _of_model(model, result["classes"])]
+    found = [
+        one
+        for model in models_of(result)
+        for one in _of_model(model, result["classes"], result.get("target_label") or "Time")
+    ]
     return [DrawnFigure(name, one.caption, one.pictures) for name, one in zip(slugs(found), found, strict=True)]
 
 
-def _of_model(model: Unchecked, classes: Sequence[object]) -> Iterator[DrawnFigure]:
+def _of_model(model: Unchecked, classes: Sequence[object], time: str) -> Iterator[DrawnFigure]:
     found, name = model.get("inference") or model, model["name"]
     if found.get("coefficients"):
         effects = [one for one in effects_of(found) if one.is_reference or one.low is not None]
@@ -59,13 +63,13 @@ def _of_model(model: Unchecked, classes: Sequence[object]) -> Iterator[DrawnFigu
         what = "Kaplan-Meier estimates at the ends of the study's intervals, with 95 % bands, numbers at risk and, in"
         what += " brackets, censored so far"
         caption = f"{named(name, 'survival')}: {what}; {said}."
-        yield DrawnFigure(f"survival {name}", caption, survival(groups, said))
+        yield DrawnFigure(f"survival {name}", caption, survival(groups, said, time=time))
     if model.get("baseline"):
-        yield DrawnFigure(f"baseline {name}", *_baseline(model))
+        yield DrawnFigure(f"baseline {name}", *_baseline(model, time))
     if model.get("untreated"):
         groups = [Steps(one, model["times"], model[one]) for one in ("untreated", "treated")]
         caption = f"{named(name, 'survival')}: curves weighted by the inverse probability of the treatment."
-        yield DrawnFigure(f"survival {name}", caption, survival(groups))
+        yield DrawnFigure(f"survival {name}", caption, survival(groups, time=time))
     if model.get("qq"):
         yield DrawnFigure(
             f"residuals {name}", f"{named(name, 'residuals')}: histogram and normal QQ plot.", _residuals(model)
@@ -193,7 +197,9 @@ class Steps(NamedTuple):
         return cls(str(name), *columns)
 
 
-def survival(groups: Sequence[Steps], said: str = "", y_name: str = "Share without the event") -> Pictures:
+def survival(
+    groups: Sequence[Steps], said: str = "", y_name: str = "Share without the event", time: str = "Time"
+) -> Pictures:
     """Curves with bands, and below them how many of each group are at risk when an interval of the grid begins."""
     counted = [one for one in groups if one.at_risk]
     tall = 3.0 + (0.35 + _RISK_SHARE * len(counted) if counted else 0.0)
@@ -223,7 +229,7 @@ def survival(groups: Sequence[Steps], said: str = "", y_name: str = "Share witho
         if said:
             axes.text(0.98, 0.96, said, transform=axes.transAxes, ha="right", va="top")
         axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 1.5, 2, 3, 5, 6, 10]))
-        axes.set_xlabel("Time")
+        axes.set_xlabel(time)
         if counted:
             axes.tick_params(labelbottom=True)
             _at_risk(table, counted, last)
@@ -263,7 +269,7 @@ def _at_risk(axes: Axes, groups: Sequence[Steps], last: float) -> None:
         spine.set_visible(False)
 
 
-def _baseline(model: Unchecked) -> tuple[str, Pictures]:
+def _baseline(model: Unchecked, time: str) -> tuple[str, Pictures]:
     groups = []
     for one in model["baseline"]:
         share, errors = np.array(one["share"]), one["standard_error"]
@@ -274,7 +280,7 @@ def _baseline(model: Unchecked) -> tuple[str, Pictures]:
         groups.append(Steps(str(one["stratum"]), one["times"], one["share"], *ends))
     bands = " with 95 % bands" if groups[0].low else ""
     caption = f"{named(model['name'], 'baseline')}: share without the event where every column is at its mean{bands}."
-    return caption, survival(groups)
+    return caption, survival(groups, time=time)
 
 
 # -- residuals and scores

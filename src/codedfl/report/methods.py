@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from codedfl.report.effects import effects_of, p_text
 from codedfl.report.result_parts import models_of
@@ -48,7 +48,8 @@ def _data(result: Unchecked) -> Iterator[str]:
         left = result["left_out"]
         yield f"{count_text(left).capitalize()} rows with missing values were left out."
     if result["steps"]:
-        steps = ", ".join(f"{name} {step:g}" for name, step in result["steps"].items())
+        units = {one["unit"] for one in (result.get("labels") or {}).values()}
+        steps = ", ".join(_step(name, step, units) for name, step in result["steps"].items())
         yield f"Numbers were recorded in steps of {steps}."
     clipped = result.get("clipped") or {}
     if clipped.get("values"):
@@ -66,6 +67,12 @@ def _data(result: Unchecked) -> Iterator[str]:
         yield f"Missing values were not left out but set to a value of the plan, numbers with an indicator: {filled}."
     if result["held_out"]:
         yield f"{100 * result['held_out']:g} % of rows, chosen at random, were held out to score predictions."
+
+
+def _step(name: str, step: float, units: Collection[str]) -> str:
+    """A unit stands behind its number."""
+    label, _, unit = name.rpartition(", ")
+    return f"{label} {step:g} {unit}" if unit in units and label else f"{name} {step:g}"
 
 
 def _models(result: Unchecked) -> Iterator[str]:

@@ -22,6 +22,7 @@ from codedfl.contract.study import Study
 from codedfl.contract.words import explain
 from codedfl.data.columns import OTHER, CategoryColumn, NumberColumn, NumberTarget
 from codedfl.private_files import write_private
+from codedfl.report.labels import labelled
 from codedfl.report.methods import methods_text
 from codedfl.report.result_tables import all_tables
 from codedfl.report.study_page import Shown, study_page
@@ -101,7 +102,7 @@ def write_report(folder: Path, result: Unchecked) -> Path:
 
     Without matplotlib there are no figures, and the page says how to get them.
     """
-    drawn = None
+    result, drawn = labelled(result), None
     if find_spec("matplotlib") is not None:
         from codedfl.report.figures import figures_of
 
@@ -134,6 +135,7 @@ def result_json(
         **findings_json(study, findings),
         "purpose": study.purpose,
         "formula": study.formula,
+        "labels": {name: {"label": label, "unit": unit} for name, label, unit in study.labels if label or unit},
         "target": study.target.title,
         "classes": list(getattr(study.target, "classes", ())),
         _MODELLED: getattr(study.target, "modelled", ""),
