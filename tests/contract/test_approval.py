@@ -481,9 +481,7 @@ def test_the_screen_is_shown_before_anything_is_judged(folder: DeviceFolder):
     assert first["What was approved here before?"] == "nothing"
     assert second["What was approved here before?"] == "stay, version 1, by Ada on today, 0 upload(s)"
     assert "gram: Over few rows it is the rows themselves" in first["What is not protected?"]
-    assert first["What is not protected?"].startswith(
-        "that only sums over whole disclosure groups can be read is proved"
-    )
+    assert first["What is not protected?"].startswith("proved: only sums over whole groups can be read;")
 
 
 def test_what_becomes_of_a_finding_is_on_the_screen(folder: DeviceFolder):
@@ -520,10 +518,10 @@ def test_the_screen_says_where_a_changed_program_can_lie(pods: int):
         for one in explain(CONTRACT, Roster.draft(many, 1), "x-1")
         if one.question == "How few people may a number be about?"
     )
-    assert few.startswith("5 people over all devices (smallest_cell); every row is a person, since there is no id.")
+    assert few.startswith("5 people over all devices (smallest_cell); each row is a person, since there is no id.")
     ends = {
-        1: "With 1 disclosure group(s) a changed program can make rare ones look common",
-        2: "This holds whatever 1 device(s) invent",
+        1: "With 1 disclosure group a device with a changed program can make rare ones look common",
+        2: "This holds whatever 1 device may invent",
     }
     assert few.endswith(ends[pods])
 
@@ -542,8 +540,8 @@ def test_the_screen_says_how_many_rows_are_kept_for_the_score(folder: DeviceFold
     kept = approved(DeviceFolder(folder.path, bytes(16)), study, patients(rows), show=seen.append).held_out
     (said,) = (one.answers[-1] for one in seen[0] if one.question == "What of a table is used?")
     assert said == (
-        f"10% of the rows ({kept} of {rows} here), by a key of this machine, are held out for the score, or are in no"
-        " sum where the census finds too few people in them"
+        f"10% of the rows ({kept} of {rows} here), drawn by a key of this machine, are held out for the score, or"
+        " are in no sum where the census finds too few people in them"
     )
 
 

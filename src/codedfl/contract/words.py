@@ -127,7 +127,7 @@ def _columns(study: Study, model: StudyModel) -> str:
 
 
 def _used(study: Study) -> tuple[str, ...]:
-    missing = "leave their row out" if study.complete_cases else "are refused"
+    missing = "leaves its row out" if study.complete_cases else "keeps the table out"
     shown, many = study.columns[:_MOST_COLUMNS], len(study.columns) - _MOST_COLUMNS
     numbers = [_number(one) for one in shown if type(one) is NumberColumn]
     made = [_made(one) for one in shown if isinstance(one, DerivedColumn)]
@@ -139,7 +139,7 @@ def _used(study: Study) -> tuple[str, ...]:
     lines += [f"and {many} more columns like these"] if many > 0 else []
     units = [f"{name} in {unit}" for name, _, unit in study.labels if unit]
     lines += [f"every site records {', '.join(units)}"] if units else []
-    lines += [_target(study), f"missing values {missing} unless a column says more"]
+    lines += [_target(study), f"a missing value anywhere else {missing}"]
     if study.site_effects:
         lines.append("this machine subtracts its own means from all columns and the target before it sums")
     if study.id is not None:
@@ -156,14 +156,14 @@ def _held_out(study: Study, own: Snapshot | None) -> tuple[str, ...]:
         return ()
     here = "" if own is None else f" ({int(own.held_out.sum())} of {len(own)} here)"
     return (
-        f"{study.held_out:.0%} of the rows{here}, by a key of this machine, are held out for the score, or are in no"
-        " sum where the census finds too few people in them",
+        f"{study.held_out:.0%} of the rows{here}, drawn by a key of this machine, are held out for the score, or"
+        " are in no sum where the census finds too few people in them",
     )
 
 
 def _number(one: NumberColumn) -> str:
     low, high = one.grid.range
-    said = "" if one.missing is None else f", missing is {one.missing:g}"
+    said = "" if one.missing is None else f", no value counts as {one.missing:g}"
     said += "" if one.in_model else ", not in the model itself"
     return f"{one.name}, {low:g} to {high:g} by {one.grid.step:g}{said}"
 
@@ -175,7 +175,7 @@ def _made(one: DerivedColumn) -> str:
 
 def _category(column: CategoryColumn) -> str:
     levels, many = ", ".join(column.levels[:_MOST_LEVELS]), len(column.levels) - _MOST_LEVELS
-    missing = "" if column.missing is None else f", missing is {column.missing}"
+    missing = "" if column.missing is None else f"; no value counts as {column.missing}"
     return f"{column.name} ({levels}{f' and {many} more' if many > 0 else ''}{missing})"
 
 
@@ -190,7 +190,7 @@ def _target(study: Study) -> str:
 
 def _leaves(study: Study, words: Words) -> tuple[str, ...]:
     lines = [f"{name}: {words[name][0]}" if name in words else name for name in study.statistics]
-    return (*lines, "never a row; all of it under pads: only sums over whole groups can be read")
+    return (*lines, "never a row; under one-time pads: only sums over whole groups can be read")
 
 
 def _fewest(study: Study, roster: Roster | None) -> tuple[str, ...]:
@@ -200,9 +200,7 @@ def _fewest(study: Study, roster: Roster | None) -> tuple[str, ...]:
     rows = f"all devices together have at least {study.least_pod_rows} rows to train on (least_rows)"
     if study.smallest_cell == 1:
         return ("one: smallest_cell is 1, so there is no census, and nothing is merged", rows)
-    person = (
-        f"a person is an id ({study.id})" if study.id is not None else "every row is a person, since there is no id"
-    )
+    person = f"a person is an id ({study.id})" if study.id is not None else "each row is a person, since there is no id"
     return (
         f"{study.smallest_cell} people over all devices (smallest_cell); {person}. Levels, missing values, classes,"
         " intervals and held-out rows with fewer are merged or left out, alike everywhere; results name them."
@@ -215,8 +213,8 @@ def _fewest(study: Study, roster: Roster | None) -> tuple[str, ...]:
 def _believed(study: Study, roster: Roster | None) -> str:
     """Whatever how many owners say: where there are too few groups, bits are taken for bits (``census``)."""
     if roster is None or len(roster.pods) > study.colluders:
-        return f"This holds whatever {study.colluders} device(s) invent"
-    return f"With {len(roster.pods)} disclosure group(s) a changed program can make rare ones look common"
+        return f"This holds whatever {_devices(study.colluders)} may invent"
+    return f"With {_groups_of(len(roster.pods))} a device with a changed program can make rare ones look common"
 
 
 def _seen(study: Study, roster: Roster | None) -> tuple[str, ...]:
@@ -226,15 +224,15 @@ def _seen(study: Study, roster: Roster | None) -> tuple[str, ...]:
         whole = f", and X'y and X'X in {shown} of {d} directions"
     key = f" (key {study.server_key[:16]}...)" if study.server_key else ""
     return (
-        f"the server{key}: these sums{whole}; no device's own part of them",
-        f"the server and up to {study.colluders} device(s) together: also what those devices know",
+        f"the server{key}: these sums{whole}; no device's own part",
+        f"the server and up to {_devices(study.colluders)} together: also what those devices know",
         "all devices: the census, and the model if the server gives it to them",
     )
 
 
 def _groups(study: Study, roster: Roster, name: str) -> tuple[str, ...]:
     ours, others = roster.pod_of(name), sorted(roster.pod_of(name) - {name})
-    said = f"{len(roster.owners)} owners in {len(roster.pods)} disclosure group(s)"
+    said = f"{len(roster.owners)} owners in {_groups_of(len(roster.pods))}"
     if ours:
         said += f"; ours is {_names(sorted(ours))}: our rows are in no sum without theirs, now and later"
     lines = [said]
@@ -247,6 +245,14 @@ def _groups(study: Study, roster: Roster, name: str) -> tuple[str, ...]:
             " each other: nothing else shows that the keys of the roster are theirs"
         )
     return tuple(lines)
+
+
+def _devices(many: int) -> str:
+    return f"{many} device{'s' * (many != 1)}"
+
+
+def _groups_of(many: int) -> str:
+    return f"{many} disclosure group{'s' * (many != 1)}"
 
 
 def _names(names: Sequence[str]) -> str:
@@ -312,16 +318,15 @@ def _before(ledger: Ledger) -> tuple[str, ...]:
 
 def _unprotected(study: Study, words: Words) -> tuple[str, ...]:
     return (
-        "that only sums over whole disclosure groups can be read is proved; what is said here about few people is"
-        " checked, and no proof",
+        "proved: only sums over whole groups can be read; checked, not proved: what is said here about few people",
         _noise(study.noise),
-        f"the server with more than {study.colluders} device(s) of our group can compute our own sums",
-        "what the server's operator does with sums and models, which contracts rule",
+        f"the server and more than {_devices(study.colluders)} of our group together can compute our own sums",
+        "what the server's operator does with sums and models: contracts rule that",
         *(f"{name}: {shows}" for name, (_, shows) in words.items()),
     )
 
 
 def _noise(noise: Budget | None) -> str:
     if noise is None:
-        return "no noise is added: what an exact sum says of a person, the server can read"
+        return "no noise is added: what an exact sum shows of a person, the server can read"
     return f"noise is added by every machine: {noise.sentence()}"

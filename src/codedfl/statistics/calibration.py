@@ -32,7 +32,7 @@ class Calibration(Newton):
     name: ClassVar[str] = "calibration"
     tells: ClassVar[frozenset[str] | None] = frozenset({"points", "classes"})
     shows: ClassVar[str] = (
-        "A server that lies names other coefficients, so that the counts divide the rows where it likes, in"
+        "A malicious server names other coefficients, so that the counts divide the rows where it likes, in"
         f" {BINS} parts."
     )
 

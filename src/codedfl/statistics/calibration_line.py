@@ -37,7 +37,7 @@ class CalibrationLine(Newton):
     tells: ClassVar[frozenset[str] | None] = frozenset({"points", "classes"})
     held_out: ClassVar[bool] = True
     shows: ClassVar[str] = (
-        "Sums of what two numbers predict for held-out rows. A server that lies names other coefficients, within the"
+        "Sums of what two numbers predict for held-out rows. A malicious server names other coefficients, within the"
         " bound and the number of points that the study states."
     )
 

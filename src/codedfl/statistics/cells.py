@@ -35,7 +35,7 @@ class Cells(Statistic):
 
     name: ClassVar[str] = "cells"
     tells: ClassVar[frozenset[str] | None] = frozenset({"rows", "columns", "classes"})
-    shows: ClassVar[str] = "How many rows have what the census let pass, and how many were clipped."
+    shows: ClassVar[str] = "How many rows have what the census let pass, and how many values were clipped."
 
     @classmethod
     def leaves(cls, study: Study) -> str:

@@ -38,17 +38,17 @@ class CensusBits(Statistic):
     name: ClassVar[str] = "census"
     tells: ClassVar[frozenset[str] | None] = frozenset()
     shows: ClassVar[str] = (
-        "All devices see how many owners of some groups have anybody, about half of enough, and enough people in a"
-        " cell; where all say the same, that is what each said."
+        "All devices see how many owners of some groups said each of these; where all said the same, who said what."
     )
     certified: ClassVar[bool] = True
 
     @classmethod
     def leaves(cls, study: Study) -> str:
         """Before all else."""
+        marks = bit_marks(study.smallest_cell)
         return (
-            f"of each of {StudyCells(study).count} levels, missing values, classes and intervals whether it has"
-            f" {', '.join(map(str, bit_marks(study.smallest_cell)))} people here; whether there are 1, 2, 4, ... rows"
+            f"of each of {StudyCells(study).count} levels, missing values, classes and intervals whether at least"
+            f" {', '.join(map(str, marks[:-1]))} or {marks[-1]} people here have it; a rough number of rows"
         )
 
     @property

@@ -44,7 +44,7 @@ class Conditional(Iterated):
     name: ClassVar[str] = "conditional"
     tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points", "classes", "clusters"})
     shows: ClassVar[str] = (
-        "Sums over matched sets, weighted by what the coefficients predict for their rows. A server that lies chooses"
+        "Sums over matched sets, weighted by what the coefficients predict for their rows. A malicious server chooses"
         " these, within the bound and the number of points that the study states; with few sets it sees sums of single"
         " ones."
     )

@@ -55,7 +55,7 @@ class Cox(Rounded):
     tells: ClassVar[frozenset[str] | None] = frozenset({"times", "columns", "points"})
     shows: ClassVar[str] = (
         "Sums of columns and products over those who leave between two times, enough people by the census, weighted by"
-        " what coefficients predict. A server that lies chooses these, within the bound and the number of points that"
+        " what coefficients predict. A malicious server chooses these, within the bound and the number of points that"
         " the study states."
     )
     no_noise: ClassVar[str] = "no bound on one row's part in the coefficients is stated"

@@ -51,7 +51,7 @@ class Gee(Newton):
     tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points", "clusters"})
     shows: ClassVar[str] = (
         "Products of columns within clusters, weighted by what the coefficients predict and by how far rows are from"
-        " it. A server that lies chooses these, within the bound; with few clusters it sees sums of single clusters."
+        " it. A malicious server chooses these, within the bound; with few clusters it sees sums of single clusters."
     )
     summed: ClassVar[str] = (
         "sums of the columns and of their products within clusters, weighted by what the model predicts and by"

@@ -41,8 +41,8 @@ class Gram(Statistic):
     name: ClassVar[str] = "gram"
     tells: ClassVar[frozenset[str] | None] = frozenset({"rows", "columns", "classes"})
     shows: ClassVar[str] = (
-        "Over few rows it is the rows themselves, hence least_rows. It tells how many people have two levels together,"
-        " also few."
+        "Over few rows it is the rows themselves, hence least_rows. It shows how many people have two levels together,"
+        " even if few."
     )
     no_noise: ClassVar[str] = "the sums of products are exact, and no bound on one row's part in them is stated"
 

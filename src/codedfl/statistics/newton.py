@@ -115,8 +115,8 @@ class Newton(Iterated, SumOfRows):
     version: ClassVar[int] = 2
     tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points"})
     shows: ClassVar[str] = (
-        "Sums weighted by what the coefficients predict for each row. Iterations of columns with few combinations tell"
-        " how many rows each combination has, also few; for other columns nothing is proven. A server that lies chooses"
+        "Sums weighted by what the coefficients predict for each row. Iterations of columns with few combinations show"
+        " how many rows each has, even if few; for other columns nothing is proven. A malicious server chooses"
         " the coefficients, within the bound and the number of points that the study states."
     )
     summed: ClassVar[str] = (

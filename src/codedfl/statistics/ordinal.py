@@ -46,7 +46,7 @@ class Ordinal(Iterated, SumOfRows):
     name: ClassVar[str] = "ordinal"
     tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points", "classes"})
     shows: ClassVar[str] = (
-        "Sums weighted by what the coefficients predict for each row. A server that lies chooses these and the"
+        "Sums weighted by what the coefficients predict for each row. A malicious server chooses these and the"
         " thresholds, within the bound and the number of points that the study states."
     )
     summed: ClassVar[str] = "sums of the columns and of their products by class, weighted by what the model predicts"

@@ -44,7 +44,7 @@ class Residuals(Statistic):
     tells: ClassVar[frozenset[str] | None] = frozenset({"points"})
     of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
-        "A server that lies names other coefficients, chosen so that the counts divide the rows where it likes, in"
+        "A malicious server names other coefficients, chosen so that the counts divide the rows where it likes, in"
         f" {len(EDGES) + 1} parts of any linear combination of the columns and the target."
     )
 

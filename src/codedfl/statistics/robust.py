@@ -52,7 +52,7 @@ class Robust(Rounded):
     name: ClassVar[str] = "robust"
     tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points", "clusters"})
     shows: ClassVar[str] = (
-        "Products of columns weighted by squared residuals. A server that lies chooses the coefficients, so that rows"
+        "Products of columns weighted by squared residuals. A malicious server chooses the coefficients, so that rows"
         " far from what they predict weigh most; with few clusters it sees sums of single clusters."
     )
     no_noise: ClassVar[str] = "no bound on one row's part in the errors is stated"

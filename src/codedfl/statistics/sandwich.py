@@ -48,7 +48,7 @@ class Sandwich(Newton):
     version: ClassVar[int] = 2
     tells: ClassVar[frozenset[str] | None] = frozenset({"columns", "points", "clusters"})
     shows: ClassVar[str] = (
-        "Products of columns weighted by how far rows are from what the coefficients predict. A server that lies"
+        "Products of columns weighted by how far rows are from what the coefficients predict. A malicious server"
         " chooses these, within the bound; with few clusters it sees sums of single clusters."
     )
 

@@ -16,7 +16,7 @@ from codedfl.statistics.products import principal_from, principal_length
 from codedfl.statistics.statistic import Statistic, register_statistic
 from codedfl.typing import Floats, Integers, Wholes
 
-# Of the score of the second of two classes, from 0 to 1; what lies beyond counts at the ends. A server that lies sees
+# Of the score of the second of two classes, from 0 to 1; what lies beyond counts at the ends. A malicious server sees
 # this histogram of any linear combination of the columns, so there are no more bins than calibration needs.
 BINS = 10
 MOST_STEEP = 1e4
@@ -47,7 +47,7 @@ class Score(Statistic):
     name: ClassVar[str] = "score"
     tells: ClassVar[frozenset[str] | None] = frozenset({"points", "classes"})
     shows: ClassVar[str] = (
-        "A server that lies sends another model, chosen so that the counts divide the held-out rows where it likes: in"
+        "A malicious server sends another model, chosen so that the counts divide the held-out rows where it likes: in"
         f" {BINS} parts for two classes."
     )
 
