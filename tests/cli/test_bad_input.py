@@ -12,7 +12,8 @@ from table_files import write_csv
 from codedfl_lab.cli import inputs as inputs_module
 
 CASES = {
-    "lab train": "Missing argument 'DATA'.",
+    "lab train": "codedfl lab train must have DATA, got none, as in: codedfl lab train digits --scheme coded-padded"
+    " --reach 0.95",
     "lab plan study.toml": "DATA must be a data set or a table, got 'study.toml': a study has its scheme in it, and is"
     " timed on a fleet by codedfl study rehearse study.toml --tables FOLDER --fleet NAME",
     "lab train digits --solver magic": "solver must be one of gd, nesterov, cg, block-krylov, closed-form, got 'magic'",

@@ -166,7 +166,11 @@ def test_one_table_is_dealt_out(run: Run, clinics: Path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("study", "rehearse", "study.toml"), "Missing option '--tables'."),
+        (
+            ("study", "rehearse", "study.toml"),
+            "codedfl study rehearse must have --tables, got none, as in: codedfl study rehearse study.toml --tables"
+            " folder",
+        ),
         (
             ("study", "rehearse", "study.toml", "--tables", "clinics", "--devices", "9"),
             "--devices must be left out with a folder of tables, got 9",

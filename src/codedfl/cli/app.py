@@ -8,6 +8,7 @@ purpose are bugs and keep their traceback.
 from __future__ import annotations
 
 import errno
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -70,6 +71,8 @@ class Commands(Group):
             result = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
         except click.NoSuchOption as error:
             _fail(_unknown_option(error), BAD_INPUT)
+        except click.MissingParameter as error:
+            _fail(_left_out(error), BAD_INPUT)
         except click.ClickException as error:
             _fail(error.format_message(), BAD_INPUT)
         except DataUnavailable as error:
@@ -111,6 +114,16 @@ def _unknown_option(error: click.NoSuchOption) -> str:
     there = {one.opts[0].lstrip("-"): one.opts[0] for one in error.ctx.command.params if isinstance(one, click.Option)}
     near = " or ".join(there[name] for name in get_close_matches(typed.lstrip("-"), there, 2, 0.7))
     return f"no option {typed} of codedfl {words}{f'; did you mean {near}?' if near else ': --help lists them'}"
+
+
+def _left_out(error: click.MissingParameter) -> str:
+    """What was not given, and the example of the command's help."""
+    if error.ctx is None or error.param is None:
+        return error.format_message()
+    words, option = " ".join(words_of(error.ctx)), isinstance(error.param, click.Option)
+    name = error.param.opts[0] if option else error.param.human_readable_name.upper()
+    example = re.search(r"Example: `([^`]+)`", error.ctx.command.help or "")
+    return f"codedfl {words} must have {name}, got none{f', as in: {example[1]}' if example else ': see --help'}"
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -86,6 +86,8 @@ def estimate_text(estimate: float | None, low: float | None, high: float | None)
 
     >>> estimate_text(1.00321, 1.00172, 1.0047), estimate_text(1204.4, 1054.2, 1354.8), estimate_text(2.5, None, None)
     ('1.0032 (1.0017 to 1.0047)', '1204 (1054 to 1355)', '2.50')
+    >>> estimate_text(-0.004, -0.056, 0.046)  # a zero has no sign
+    '0.00 (-0.06 to 0.05)'
     """
     if estimate is None:
         return NOTHING
@@ -95,7 +97,7 @@ def estimate_text(estimate: float | None, low: float | None, high: float | None)
     digits = 2 if width <= 0 else min(6, max(0, 1 - math.floor(math.log10(width))))
     if digits < 2 and abs(estimate) < 10:
         digits += 1
-    return f"{estimate:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+    return f"{estimate:z.{digits}f} ({low:z.{digits}f} to {high:z.{digits}f})"
 
 
 def p_text(p: float | None) -> str:
