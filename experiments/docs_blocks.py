@@ -45,7 +45,9 @@ OUTPUT, OF_ONE_RUN = "output", "output of one run"
 RUN = ("sh", "python")
 MOST_LINES, KEPT_LINES = 68, 45  # of an output on a page
 MOST_SECONDS = 300.0  # for one block
-_TERMINAL = {"PYTHONUNBUFFERED": "1", "MPLBACKEND": "agg", "COLUMNS": "80"}
+# One thread: how many there are decides the last bits of baselines in floats, and so when one of them ends.
+_THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+_TERMINAL = {"PYTHONUNBUFFERED": "1", "MPLBACKEND": "agg", "COLUMNS": "80", **_THREADS}
 _BLOCK = re.compile(
     r"^```(?P<language>\w*)(?P<options>[^\n]*)\n(?P<text>.*?)^```$|^<!-- (?P<hidden>sh|python)\n(?P<setup>.*?)^-->$",
     re.MULTILINE | re.DOTALL,
