@@ -466,6 +466,16 @@ def test_a_draft_reads_as_a_study_that_takes_its_sample():
     assert stay.target == NumberTarget("age", (0.0, 120.0), 0.001), "at most 2**19 steps of the sample"
 
 
+@pytest.mark.parametrize("name", ["Patienten-Nr", "case no", "Fallnummer", "id", "PatientID"])
+def test_an_id_is_found_by_its_name(name: str):
+    table = as_raw_table({name: list(range(7, 47)), "age": [40, 50] * 20, "days": list(range(40))}, "t.csv")
+    draft = draft_of_table(table, "days", "t")
+    assert draft.id == name and [one.name for one in draft.columns] == ["age"]
+    assert draft_of_table(table, "age", "t").id == name
+    repeated = as_raw_table({name: [1, 2] * 20, "days": list(range(40))}, "t.csv")
+    assert draft_of_table(repeated, "days", "t").id is None, "a number that many have is a column"
+
+
 def test_words_in_a_number_column_are_drafted_as_codes_where_enough_rows_have_them():
     """A hospital's "k.A." needs no second look; a text of one row is nobody else's to read."""
     crp = [*(["<5"] * 5), *(["n/a"] * 6), "call Dr. X", *(str(one) for one in range(20))]

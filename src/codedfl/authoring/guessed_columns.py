@@ -13,7 +13,9 @@ from codedfl.data.tables.table import FALSE, TRUE, RawTable
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, Rows
 
-_ID_NAME = re.compile(r"(^|[_ .-])(id|ID|Id)$|[a-z](ID|Id)$|^(pid|PID|mrn|MRN|patient|Patient)$")
+_ID_NAME = re.compile(
+    r"(^|[_ .-])(id|ID|Id)$|[a-z](ID|Id)$|[_ .-](?i:nr|no|number)$|(?i:nummer)$|^(pid|PID|mrn|MRN|patient|Patient)$"
+)
 _DATE = re.compile(r"(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./](\d{4}|\d{2}))([ T]\d{1,2}:.*)?")
 
 
@@ -79,7 +81,8 @@ def guess_columns(table: RawTable, *, keep: Iterable[str] | None = None, drop: I
 def numbers_the_rows(name: str, values: Rows) -> bool:
     """Under a name (or none) that such columns have: 0, 1, 2, ... or 1, 2, 3, ... in order, or an id.
 
-    An id ("id", "patient_id", "PatientID", "patient", "mrn") has another whole number, or another text, in every row.
+    An id ("id", "patient_id", "PatientID", "case no", "Patienten-Nr", "mrn") has another whole number,
+    or another text, in every row.
     """
     if len(values) < 2:
         return False
