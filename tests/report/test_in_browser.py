@@ -88,7 +88,7 @@ def test_a_linear_study_has_no_words_about_epochs(browser: Browser, url: str, ru
     seen = browser.run("return document.body.innerText")
     for word in ("late", "missing", "waiting", "epoch", "spare", "not needed"):
         assert word not in seen, word
-    assert seen.count("in the total") == 4 and seen.count("left out with its pod") == 2
+    assert seen.count("in the sum") == 4 and seen.count("left out with its disclosure group") == 2
     assert browser.faults() == []
 
 
