@@ -49,7 +49,7 @@ _COMPLETE = (
 _WHY_NONE = "the devices have too few rows for a score beside this many columns"
 _WHY_MARKED = (
     "leaving such rows out would leave out most; drop the column, or think of it",
-    "so few rows have them that they are not left out after a Table 1 that has these rows, or so many",
+    "so few rows have them that they are not left out after a Table 1 that has these rows, or nearly all have them",
 )
 _NO_MEAN = "a number that every range holds, since too few rows have a value for a mean"
 
@@ -198,7 +198,7 @@ def draft_of_table(
     task: what the target is for; None guesses: text, and two different numbers, are classes.
     keep: columns to learn from, exactly these; None takes all but the target and ``drop``.
     beside: those of them that say who a row is of, and are in no model.
-    kind: of the further model, for a target of so many classes; "" is none.
+    kind: of the further model, for a target of that number of classes; "" is none.
 
     >>> from codedfl.data.tables import as_raw_table
     >>> draft_of_table(as_raw_table({"age": [61, 58, 70.0], "days": [7.5, 3, 4.0]}), "days", "stay").columns[0].grid

@@ -94,7 +94,7 @@ def names_in(formula: str) -> tuple[list[str], set[str]]:
 
 
 def kind_of_formula(formula: str, classes: int, kind: str = "") -> str:
-    """The further model that a formula asks for, with a target of so many classes; "" is the study's own linear one.
+    """The further model that a formula asks for, with a target of ``classes``; "" is the study's own linear one.
 
     kind: as its author says; "" leaves it to the formula: times to an event, matched sets, two classes.
 
