@@ -54,11 +54,12 @@ TABLES = (
 
 @dataclass(frozen=True)
 class Cut:
-    """What one cut came to: sites, refusals, merged levels, and distances of the estimates in standard errors."""
+    """What one cut came to: sites, refusals, merged levels, sites that were asked about a finding, and distances."""
 
     sites: int
     refused: tuple[str, ...]
     merged: tuple[str, ...]
+    asked: int
     same: float
     unmerged: float
 
@@ -112,7 +113,7 @@ def tried(ugly: Ugly, seed: int) -> Cut:
     rehearsed = Rehearsed(study, made_up_roster(study, tables))
     refused = tuple(rehearsed.approve(tables, Policy()).values())
     if refused:
-        return Cut(len(tables), refused, (), np.inf, np.inf)
+        return Cut(len(tables), refused, (), len(rehearsed.findings), np.inf, np.inf)
     findings = rehearse(rehearsed, np.random.default_rng(0)).findings
     names = tuple(
         f"{one.name}: {', '.join(one.levels[place] for place in gone)}"
@@ -121,7 +122,7 @@ def tried(ugly: Ugly, seed: int) -> Cut:
     )
     assert isinstance(findings.inference, Inference), findings.no_inference
     whole = [pooled(study, rehearsed, merged) for merged in (findings.merged, ())]
-    return Cut(len(tables), (), names, *(distance(findings.inference, *one) for one in whole))
+    return Cut(len(tables), (), names, len(rehearsed.findings), *(distance(findings.inference, *one) for one in whole))
 
 
 def pooled(study: Study, rehearsed: Rehearsed, merged: Any) -> tuple[list[str], Floats, Floats]:
@@ -160,13 +161,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cuts", type=int, default=CUTS)
     given = parser.parse_args()
-    print(f"{'table':10}{'sites':>9}{'refused':>9}{'merged per cut':>16}{'same mergings':>15}{'unmerged':>10}")
+    print(
+        f"{'table':10}{'sites':>9}{'refused':>9}{'asked':>7}{'merged per cut':>16}{'same mergings':>15}{'unmerged':>10}"
+    )
     failed, all_merged = False, []
     for name, found in lines(cuts=given.cuts):
         refused, sites = sum(len(one.refused) for one in found), [one.sites for one in found]
         merged = np.mean([sum(text.count(",") + 1 for text in one.merged) for one in found])
         same, unmerged = (max(getattr(one, key) for one in found) for key in ("same", "unmerged"))
-        print(f"{name:10}{f'{min(sites)}-{max(sites)}':>9}{refused:>9}{merged:>16.1f}{same:>15.1e}{unmerged:>10.2f}")
+        asked = sum(one.asked for one in found)
+        counts = f"{f'{min(sites)}-{max(sites)}':>9}{refused:>9}{asked:>7}{merged:>16.1f}"
+        print(f"{name:10}{counts}{same:>15.1e}{unmerged:>10.2f}")
         for words in sorted({text for one in found for text in one.merged}):
             print(f"{'':10}{words}")
         all_merged.append(merged)

@@ -20,7 +20,7 @@ from codedfl.contract.ledger import Approval, Ledger
 from codedfl.contract.models import StudyModel
 from codedfl.contract.policy import Policy, policy_objection, shown_directions, spending_objection, study_rho
 from codedfl.contract.roster import Roster, groups_of
-from codedfl.contract.seen import SeenRows, recognised, seen_rows
+from codedfl.contract.seen import SeenRows, counted_with, recognised, seen_rows
 from codedfl.contract.snapshot import Snapshot, take_snapshot
 from codedfl.contract.study import Study
 from codedfl.contract.words import Section, Words, explain
@@ -200,7 +200,7 @@ def _findings(
     if study.noise is not None:  # hides single rows by itself; what it costs is counted
         return
     yield from ledger.group_findings(new)
-    yield from judged(rows, ledger.earlier(), study.smallest_cell)
+    yield from judged(rows, ledger.earlier(), study.smallest_cell, counted_with(study))
     if (points := ledger.points_with(new)) > policy.most_points:
         yield DisclosureFinding(
             "points", f"servers may choose {points} points over some of these rows, more than {policy.most_points}"

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from codedfl.contract.relations import broken_relations
 from codedfl.contract.seen import SeenRows, same_columns
 from codedfl.contract.snapshot import Tags
 from codedfl.data.columns import GAP
@@ -23,7 +24,7 @@ from codedfl.typing import Integers
 
 KINDS = {
     "rows": "few rows are in one study and not in another",
-    "columns": "two columns differ in few rows",
+    "columns": "columns depend on each other in all but few rows",
     "marks": "few rows lie between the knots, cuts or times of two studies",
     "groups": "the disclosure group is another than before",
     "former": "few rows were recoded by 0.3",
@@ -31,8 +32,6 @@ KINDS = {
     "features": "the server learns more directions than the study has rows for",
     "combinations": "few rows have a combination of columns that a model iterates over",
 }
-_ALIKE = 0.8  # beyond chance: two columns that agree as much are the same, recorded twice
-_FEW_SHARE = 0.1  # of the rows, at most: two quantities that differ in more are two
 _MOST_LEVELS = 256  # of a study's categories that are compared one by one
 
 
@@ -58,10 +57,13 @@ class Past:
     rows: SeenRows
 
 
-def judged(new: SeenRows, earlier: Sequence[Past], k: int) -> tuple[DisclosureFinding, ...]:
+def judged(
+    new: SeenRows, earlier: Sequence[Past], k: int, counted: Sequence[str] = ()
+) -> tuple[DisclosureFinding, ...]:
     """What few rows the sums of all these studies together could tell of.
 
-    new: with the numbers of ``recognised``. k: how many rows are enough.
+    new: with the numbers of ``recognised``. k: how many rows are enough. counted: for each column with which others the
+    census counts it (``counted_with``); () is each by itself.
 
     >>> tags = np.arange(40, dtype=np.uint64).reshape(20, 2)
     >>> rows = SeenRows(("age", "days"), (False, False), tags, tags.astype(int), tags[:0, 0], np.zeros(20, dtype=bool),
@@ -69,8 +71,9 @@ def judged(new: SeenRows, earlier: Sequence[Past], k: int) -> tuple[DisclosureFi
     >>> judged(rows, [Past("before", rows)], k=5)
     ()
     """
-    family = [one for one in earlier if same_columns(new, one.rows) and not new.same_as(one.rows)]
-    found = [*_of_rows(new, family, k), *_of_levels(new, family, k), *_of_columns(new, family, k)]
+    others = [one for one in earlier if not new.same_as(one.rows)]
+    family = [one for one in others if same_columns(new, one.rows)]
+    found = [*_of_rows(new, family, k), *_of_levels(new, family, k), *_of_columns(new, others, k, counted)]
     return tuple(dict.fromkeys([*found, *_of_marks(new, family)]))
 
 
@@ -176,147 +179,82 @@ def _in_span(pattern: Integers, many: NDArray[np.int64]) -> bool:
     return bool(np.linalg.matrix_rank(np.vstack((many, pattern)).astype(np.float64)) == rank)
 
 
-# -- columns that differ in few rows
-
-
-def _of_columns(new: SeenRows, family: Sequence[Past], k: int) -> Iterator[DisclosureFinding]:
-    """Columns of this study beside each other, and beside those of earlier ones on the rows that are the same."""
-    every = np.arange(len(new))
-    for first, second in _pairs_within(new):
-        if few := _differ(_Pair.of(new, first, new, second, None), k):
-            yield _differing(few, repr(new.columns[first]), repr(new.columns[second]), k)
-    mine = _indicators(new) if len(new.columns) <= _MOST_LEVELS else []
-    for few, first, second in _marks_differ(mine, mine, (every, every), k):
-        if mine[first][0] < mine[second][0]:
-            yield _differing(few, repr(mine[first][1]), repr(mine[second][1]), k)
-    for past in family:
-        places, others = _common(new, past.rows)
-        if len(places) < 2 * k:
-            continue
-        theirs = _indicators(past.rows) if len(past.rows.columns) <= _MOST_LEVELS else []
-        for few, first, second in _marks_differ(mine, theirs, (places, others), k):
-            yield _differing(few, repr(mine[first][1]), f"{theirs[second][1]!r} of {past.name}", k)
-        for first in range(len(new.columns)):
-            for second in range(len(past.rows.columns)):
-                if new.categories[first] or past.rows.categories[second]:
-                    continue
-                if few := _differ(_Pair.of(new, first, past.rows, second, (places, others)), k):
-                    yield _differing(few, repr(new.columns[first]), f"{past.rows.columns[second]!r} of {past.name}", k)
-
-
-def _marks_differ(
-    mine: Sequence[tuple[int, str, NDArray[np.bool_]]],
-    theirs: Sequence[tuple[int, str, NDArray[np.bool_]]],
-    rows: tuple[Integers, Integers],
-    k: int,
-) -> Iterator[tuple[int, int, int]]:
-    """In how many rows two of these differ that are the same otherwise, or the same but for what is 0 and what 1."""
-    n = len(rows[0])
-    if n < 2 * k or not mine or not theirs:
-        return
-    a, b = (
-        np.stack([one[place] for _, _, one in side]).astype(np.int64)
-        for side, place in ((mine, rows[0]), (theirs, rows[1]))
-    )
-    both, of_a, of_b = a @ b.T, a.sum(axis=1)[:, None], b.sum(axis=1)[None, :]
-    differ = of_a + of_b - 2 * both
-    chance = (of_a * of_b + (n - of_a) * (n - of_b)) / n**2
-    # What few people have by themselves is merged by the census, or passed by it: a difference from it is no more.
-    enough = (np.minimum(of_a, n - of_a) >= k) & (np.minimum(of_b, n - of_b) >= k)
-    for same, wrong in ((1 - differ / n, differ), (differ / n, n - differ)):
-        expected = chance if wrong is differ else 1 - chance
-        alike = same - expected >= _ALIKE * (1 - expected)
-        for first, second in np.argwhere(enough & alike & (wrong > 0) & (wrong < k)).tolist():
-            yield int(wrong[first, second]), first, second
-
-
-def _pairs_within(new: SeenRows) -> Iterator[tuple[int, int]]:
-    count = len(new.columns)
-    if count > _MOST_LEVELS:  # of a matrix: its columns are counted by the census
-        return
-    yield from (
-        (first, second)
-        for first in range(count)
-        for second in range(first + 1, count)
-        if not new.categories[first] and not new.categories[second]
-    )
-
-
-def _common(new: SeenRows, past: SeenRows) -> tuple[Integers, Integers]:
-    """Places in both of the rows that are the same."""
-    _, mine, theirs = np.intersect1d(new.rows, past.rows, return_indices=True)
-    return mine, theirs
+# -- columns that depend on each other but in few rows
 
 
 @dataclass(frozen=True, eq=False)
-class _Pair:
-    """Two columns on the same rows: hashes of values, and the numbers of each."""
+class _Summed:
+    """One column as sums have it. title: as people read it. counted: with what the census counts its values apart."""
 
-    values: tuple[Tags, Tags]
-    codes: tuple[Integers, Integers]
-    category: bool
-
-    @classmethod
-    def of(
-        cls, new: SeenRows, first: int, past: SeenRows, second: int, places: tuple[Integers, Integers] | None
-    ) -> _Pair:
-        mine, theirs = places if places is not None else (np.arange(len(new)), np.arange(len(past)))
-        values = (new.values[mine, first], past.values[theirs, second])
-        codes = (new.codes[mine, first], past.codes[theirs, second])
-        return cls(values, codes, new.categories[first])
+    title: str
+    counted: str
+    values: Integers
 
 
-def _differ(pair: _Pair, k: int) -> int:
-    """In how many rows two columns differ that are the same otherwise; 0 where they are the same, or are not alike."""
-    few = _few_of(*pair.values, k)
-    if few or bool((pair.values[0] == pair.values[1]).all()):
-        return few
-    return _in_other_units(*pair.codes, k)
+def _of_columns(new: SeenRows, earlier: Sequence[Past], k: int, counted: Sequence[str]) -> Iterator[DisclosureFinding]:
+    """Columns of this study by themselves, and beside those of earlier studies on the rows that are the same."""
+    beside: list[Sequence[Past]] = [(), *((past,) for past in earlier)]
+    together = [past for past in earlier if 2 * int(np.isin(new.rows, past.rows.rows).sum()) >= len(new)]
+    if len(together) > 1:
+        beside.append(together)
+    told = set[str]()
+    for pasts in beside:
+        there = np.ones(len(new), dtype=np.bool_)
+        for past in pasts:
+            there &= np.isin(new.rows, past.rows.rows)
+        rows = np.flatnonzero(there)
+        parts = [rows, *([rows[~new.held_out[rows]]] if new.held_out.any() else [])]
+        for part in parts:  # sums of training rows are sums by themselves
+            for words in _relations(new, pasts, part, k, counted):
+                if words not in told:
+                    told.add(words)
+                    yield DisclosureFinding("columns", words)
 
 
-def _in_other_units(mine: Integers, theirs: Integers, k: int) -> int:
-    """In how many rows two columns differ that are one quantity in two units; anchors are pairs of rows.
+def _relations(new: SeenRows, pasts: Sequence[Past], rows: Integers, k: int, counted: Sequence[str]) -> Iterator[str]:
+    _, people = np.unique(new.ids[rows] if len(new.ids) else rows, return_inverse=True)
+    for hashed in (False, True):
+        columns = {one.values.tobytes(): one for one in _summed(new, rows, people, k, "", counted, hashed)}
+        own = len(columns)
+        for past in pasts:
+            order = np.argsort(past.rows.rows)
+            theirs = order[np.searchsorted(past.rows.rows[order], new.rows[rows])]
+            for one in _summed(past.rows, theirs, people, k, f" of {past.name}", (), hashed):
+                columns.setdefault(one.values.tobytes(), one)
+        listed = list(columns.values())
+        table = np.stack([one.values for one in listed], axis=1) if listed else np.zeros((len(rows), 0), dtype=np.int64)
+        for found in broken_relations(table, people, k):
+            used = [listed[place] for place in found.columns]
+            # What the census counts apart it merges, or passes; and what was approved before was judged then.
+            if len({one.counted for one in used}) > 1 and found.columns[0] < own:
+                names = list(dict.fromkeys(one.title for one in used))
+                yield (
+                    f"{names[0]} follows from {', '.join(names[1:]) or 'itself'} in all rows of this table but those of"
+                    f" {found.people} people: a combination of the sums is about these (fewer than {k})"
+                )
 
-    Invariant: a few changed rows spoil a few anchors only, so some pair of rows tells the right unit and zero.
+
+def _summed(
+    rows: SeenRows, places: Integers, people: Integers, k: int, of: str, counted: Sequence[str], hashed: bool
+) -> Iterator[_Summed]:
+    """The columns that are not the same but for few people: those the census counts.
+
+    hashed: categories as one number each, which tells of levels that are rare here; else level by level.
     """
-    order = np.argsort(mine, kind="stable")
-    order = order[(mine[order] != GAP) & (theirs[order] != GAP)]
-    if len(mine) < 2 * k or len(np.unique(mine)) < 3 or len(np.unique(theirs)) < 3:
-        return 0
-    found = []
-    for tried in range(2 * k):
-        low, high = (int(order[(len(order) * (4 * part + 1) // 16 + tried) % len(order)]) for part in (0, 3))
-        run, rise = int(mine[high] - mine[low]), int(theirs[high] - theirs[low])
-        if run and rise:
-            # In whole numbers: (y - y0) run = (x - x0) rise.
-            differ = int(((theirs - theirs[low]) * run != (mine - mine[low]) * rise).sum())
-            found.append(differ)
-    few = min(found, default=0)
-    return few if 0 < few < k and few <= _FEW_SHARE * len(mine) else 0
-
-
-def _few_of(mine: Tags, theirs: Tags, k: int) -> int:
-    differ = int((mine != theirs).sum())
-    if not 0 < differ < k or len(mine) < 2 * k:
-        return 0
-    return differ if _kappa(mine, theirs) >= _ALIKE else 0
-
-
-def _kappa(mine: Tags, theirs: Tags) -> float:
-    """Cohen's kappa: how much more two columns agree than by chance."""
-    tags, places = np.unique(np.concatenate((mine, theirs)), return_inverse=True)
-    shares = [np.bincount(part, minlength=len(tags)) / len(mine) for part in np.split(places, 2)]
-    chance = float(shares[0] @ shares[1])
-    observed = float((mine == theirs).mean())
-    return 1.0 if chance == 1.0 else (observed - chance) / (1.0 - chance)
-
-
-def _differing(few: int, first: str, second: str, k: int) -> DisclosureFinding:
-    return DisclosureFinding(
-        "columns",
-        f"{first} and {second} are the same but in {few} row(s) of this table: the difference of their sums is about"
-        f" these (fewer than {k})",
-    )
+    for place, name in enumerate(rows.columns):
+        codes, tags = rows.codes[places, place], rows.values[places, place]
+        if rows.categories[place]:
+            levels, sizes = np.unique(tags, return_counts=True)
+            # Invariant: the commonest stands with what is rare, or the others would tell who is rare by themselves.
+            levels = levels[np.argsort(-sizes, kind="stable")][1 : _MOST_LEVELS * (not hashed)]
+            found = [(tags >> np.uint64(43)).astype(np.int64)] if hashed else []
+            found += [(tags == one).astype(np.int64) for one in levels]
+        else:
+            found = [np.where(codes == GAP, 0, codes), (codes == GAP).astype(np.int64)]
+        for values in found:
+            common, counts = np.unique(values, return_counts=True)
+            if len(common) and len(np.unique(people[values != common[counts.argmax()]])) >= k:
+                yield _Summed(f"{name!r}{of}", counted[place] if counted else f"{name}{of}", values)
 
 
 # -- rows between the knots of two studies

@@ -55,7 +55,7 @@ class Policy:
     on_rows : str
         What becomes of the finding that few rows are in one study and not in another: "refuse", "ask" or "allow".
     on_columns : str
-        Likewise, that two columns differ in few rows.
+        Likewise, that columns depend on each other in all but few rows.
     on_marks : str
         Likewise, that few rows lie between the knots, cuts or times of two studies.
     on_groups : str

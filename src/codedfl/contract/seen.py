@@ -173,6 +173,25 @@ def _marks(study: Study) -> tuple[tuple[float, ...], ...]:
     )
 
 
+def counted_with(study: Study) -> tuple[str, ...]:
+    """For each column and the target the name of what the census counts its values with.
+
+    Intervals between the knots and cuts of one column, and its levels, are cells: combinations of what divides it are
+    sums over cells. Powers, functions and products are not.
+
+    >>> from codedfl.data.columns import NumberColumn
+    >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
+    >>> counted_with(Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4))
+    ('age', 'days')
+    """
+    found = []
+    for name, one in zip(study.table_columns.names, study.columns, strict=True):
+        factors = factors_of(one)
+        divided = len(factors) == 1 and (factors[0].divides or factors[0].level)
+        found.append(factors[0].column if divided else name)
+    return (*found, study.target.title)
+
+
 # -- the same rows, the same columns
 
 
