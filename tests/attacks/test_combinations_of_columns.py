@@ -15,14 +15,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codedfl.contract import judgement
+from codedfl.contract import approval, judgement
 from codedfl.contract.approval import Deciding, approve
+from codedfl.contract.cells import StudyCells
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.judgement import DisclosureFinding
+from codedfl.contract.models.cox import CoxModel
 from codedfl.contract.relations import Relation, _light, broken_relations
 from codedfl.contract.roster import Roster
-from codedfl.contract.study import NumberTarget, Study, StudyColumn
-from codedfl.data.columns import CategoryColumn, DerivedColumn, NumberColumn
+from codedfl.contract.snapshot import Snapshot
+from codedfl.contract.study import Study
+from codedfl.data.columns import CategoryColumn, Column, DerivedColumn, NumberColumn, NumberTarget
 from codedfl.data.derived import Factor
 from codedfl.data.tables import as_raw_table
 from codedfl.errors import InvalidInput
@@ -33,11 +36,11 @@ ROSTER = Roster.draft(KEYS, colluders=1)
 Columns = dict[str, list[Any]]
 
 
-def number(name: str, high: float = 400.0) -> StudyColumn:
-    return StudyColumn(NumberColumn(name), (0.0, high), 1.0)
+def number(name: str, high: float = 400.0) -> Column:
+    return NumberColumn(name, (0.0, high), 1.0)
 
 
-def study(name: str, *columns: StudyColumn, **said: Any) -> Study:
+def study(name: str, *columns: Column, **said: Any) -> Study:
     options = {"held_out": 0.0, "roster": ROSTER.digest().hex(), "server_key": "ab" * 32, **said}
     return Study(name, columns, NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, **options)
 
@@ -53,7 +56,7 @@ class Attack:
     """Columns that honest hospitals sum, wrong in one row of the first; weights: of the combination that is its row."""
 
     name: str
-    columns: tuple[StudyColumn, ...]
+    columns: tuple[Column, ...]
     rows: tuple[dict[str, Integers], ...]
     weights: tuple[float, ...]  # of the constant and the design columns
 
@@ -69,7 +72,7 @@ def _attacks() -> Iterator[Attack]:
                  tuple(four), (0, 1, 1, 2, -1))  # fmt: skip
     few = [one | {"stage": np.where((np.arange(60) == 7) & (place == 0), 3, one["stage"])}
            for place, one in enumerate(map(table, range(3)))]  # fmt: skip
-    powers = [StudyColumn(DerivedColumn(f"stage^{i}", factors=(Factor("stage", power=i),)), (0.0, 27.0), 1.0)
+    powers = [DerivedColumn(f"stage^{i}", (0.0, 27.0), 1.0, factors=(Factor("stage", power=i),))
               for i in (2, 3)]  # fmt: skip
     # x (x - 1) (x - 2) = 2 x - 3 x^2 + x^3
     yield Attack("powers of a number that has few values", (number("stage", 3.0), *powers), tuple(few), (0, 2, -3, 1))
@@ -166,14 +169,14 @@ def test_levels_cuts_and_few_rows_are_no_finding(tmp_path: Path, n: int):
     rng = np.random.default_rng(n)
     levels = tuple("abcdef")
     cuts = [
-        StudyColumn(DerivedColumn(f"age over {one}", factors=(Factor("age", above=float(one)),)), (0.0, 1.0), 1.0)
+        DerivedColumn(f"age over {one}", (0.0, 1.0), 1.0, factors=(Factor("age", above=float(one)),))
         for one in (40, 50, 60, 62)
     ]
-    categories = [StudyColumn(CategoryColumn(name, levels)) for name in ("ward", "stage", "type")]
+    categories = [CategoryColumn(name, levels) for name in ("ward", "stage", "type")]
     for seed in range(5):
         rows = {name: values.tolist() for name, values in table(seed, n).items()}
         shares = rng.dirichlet(np.full(len(levels), 0.5), size=3)
-        given = {one.column.name: rng.choice(levels, n, p=share).tolist() for one, share in zip(categories, shares)}  # noqa: B905
+        given = {one.name: rng.choice(levels, n, p=share).tolist() for one, share in zip(categories, shares)}  # noqa: B905
         one = study("s", number("age"), number("crp"), *cuts, *categories)
         assert asked(tmp_path, one, {**rows, **given}) == []
 
@@ -224,3 +227,58 @@ def test_several_people_are_found_in_every_one_of_many_tables(few: int):
         if (0, 1, 2, 12) not in {one.columns for one in broken_relations(columns, np.arange(n), 5)}:
             missed.append(seed)
     assert missed == []
+
+
+# -- one value beyond all others
+
+
+def test_a_sum_that_is_nearly_one_persons_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The p % rule: whoever knows the second largest knows the largest to within a tenth, by the sum and the rest."""
+    one = study("s", number("age"), number("cost", 1e6))
+    rows = of_hospital(ATTACKS[0], 0)
+    rows["cost"] = [100 + place % 7 for place in range(60)]
+    assert asked(tmp_path, one, rows) == []
+    rows["cost"][3] = 900_000
+    rest = sum(rows["cost"]) - 900_000
+    assert abs(sum(rows["cost"]) - rest - 900_000) == 0 and rest < 0.1 * 900_000
+    words = asked(tmp_path, one, rows)
+    assert words == [
+        "one person has nearly all of what 'cost' differs from its middle here: the sum tells that value; clip it by"
+        " the range, or take a fill within it"
+    ]
+    with pytest.raises(InvalidInput, match=r"accept it with --accept dominance='why'"):
+        approve(one, ROSTER, "hospital-0", KEYS["hospital-0"], as_raw_table(rows), folder(tmp_path), Deciding("A", "t"))
+    filled = study("s", number("age"), NumberColumn("cost", (0.0, 1e6), 1.0, missing=1e6))
+    rows["cost"][3] = ""
+    assert len(asked(tmp_path, filled, rows)) == 1, "a fill far beyond all others is a value, too"
+    # The old rule had no such finding.
+    monkeypatch.setattr(approval, "dominated_sums", lambda *_: ())
+    assert asked(tmp_path, filled, rows) == []
+
+
+def test_one_large_value_within_a_level(tmp_path: Path):
+    one = study("s", number("cost", 1e6), CategoryColumn("ward", ("a", "b")))
+    rows = of_hospital(ATTACKS[0], 0)
+    rows["cost"] = [20_000 * (place >= 40) + place for place in range(60)]
+    rows["ward"] = ["b" if place < 6 else "a" for place in range(60)]
+    rows["cost"][4] = 200_000
+    (words,) = asked(tmp_path, one, rows)
+    assert "'cost' among 'b'" in words
+
+
+# -- two divisions of one column in one study
+
+
+@pytest.mark.parametrize("cut", [30.0, 31.0])
+def test_entries_of_a_cox_model_beside_a_cut(cut: float):
+    """Who entered between the cut and the next of the times: the old rule counted each division by itself."""
+    event, entry = (NumberColumn(name, (0.0, high), 1.0) for name, high in (("died", 1.0), ("entry", 60.0)))
+    over = DerivedColumn("late", (0.0, 1.0), 1.0, factors=(Factor("entry", above=cut),))
+    model = CoxModel("cox", ("late",), "died", (10.0, 30.0, 60.0), entry="entry")
+    cells = StudyCells(study("s", event, entry, over, models=(model,)))
+    (found,) = (one for one in cells.families if one.kind == "interval")
+    assert found.count == (4 if cut == 30.0 else 5)
+    rows = np.array([0, 31, 40, 60])
+    snapshot = Snapshot(bytes(32), np.column_stack((rows * 0, rows, rows > cut)), rows, np.zeros(4, dtype=np.bool_))
+    people = {one.kind: values.tolist() for one, values in cells.split(cells.people(snapshot))}
+    assert people["interval"] == ([1, 0, 3, 0] if cut == 30.0 else [1, 0, 1, 2, 0])

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from command_runner import Run
 
+from codedfl.contract.device_folder import DeviceFolder
+
 
 @pytest.fixture
 def clinics(run: Run) -> Path:
@@ -45,6 +47,15 @@ def test_from_a_folder_of_tables_to_a_model(run: Run, clinics: Path):
     assert len(said.stdout.splitlines()) == 61
     scored = json.loads(run("study", "evaluate", outcome["model"], clinics / "clinic-3.csv", "--json", "-").stdout)
     assert scored["rows"] == 60 and scored["score"] > 0.3
+
+
+def test_ledgers_without_a_roster_say_nothing_of_groups(run: Run, clinics: Path):
+    with DeviceFolder.of(Path("states"), "clinic-0").ledger():
+        pass
+    result = run("study", "rehearse", "study.toml", "--tables", clinics, "--ledgers", "states", "--out", "out")
+    assert "note: without --roster nothing is said of disclosure groups: their keys are made up" in " ".join(
+        (result.stdout + result.stderr).split()
+    )
 
 
 def test_who_is_left_out_with_a_pod_is_named_and_not_counted(run: Run, clinics: Path):

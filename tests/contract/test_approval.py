@@ -12,10 +12,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from clinics import AGE, DAYS, NAMES, ROSTER, STUDY, Columns, K, agreed, identity, joined, patients, table
+from clinics import AGE, DAYS, NAMES, ROSTER, STUDY, Columns, K, agreed, identity, joined, patients, some, table
 
 from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder
+from codedfl.contract.judgement import DisclosureFinding
 from codedfl.contract.ledger import Approval, most_different
 from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.models.survival import SurvivalModel
@@ -198,6 +199,32 @@ def test_two_grids_of_survival_times_do_not_show_who_is_between(folder: DeviceFo
     assert approved(folder, moved, {**strangers(), "died": rows["died"]}).edition == 2
 
 
+# -- who is asked
+
+
+def test_nobody_is_asked_while_the_ledger_is_held(folder: DeviceFolder):
+    """A device of the machine that joins meanwhile need not wait for a person; what it changes is judged again."""
+    approved(folder, agreed(STUDY))
+    fewer = some(BASE, slice(2, None))
+    asked: list[str] = []
+
+    def ask(finding: DisclosureFinding) -> str:
+        with DeviceFolder(folder.path).ledger() as ledger:  # waits for good where it is held
+            assert len(ledger) == 1
+        asked.append(finding.words)
+        if len(asked) == 1:
+            approved(DeviceFolder(folder.path), agreed(replace(STUDY, edition=7)))
+        return "a test"
+
+    deciding = Deciding("Ada", "today", ask=ask)
+    party = (NAME, identity(NAME).public, table(fewer), folder)
+    with pytest.raises(InvalidInput, match=r"^the ledger must be as it was when the study was judged, got a change"):
+        approve(agreed(replace(STUDY, edition=2)), ROSTER, *party, deciding)
+    with folder.ledger() as ledger:
+        assert [one.edition for one in ledger.approvals] == [1, 7]
+    approve(agreed(replace(STUDY, edition=2)), ROSTER, *party, replace(deciding, ask=lambda _finding: "a test"))
+
+
 # -- disclosure groups
 
 
@@ -211,7 +238,8 @@ def test_other_owners_in_the_group_are_a_finding_that_only_a_policy_lets_pass(fo
     assert said == (
         f"{ALL}our disclosure group has other owners than in stay, which has rows of ours: sums over both could be"
         " subtracted until single hospitals are left; all owners of the groups that change have to sign (codedfl roster"
-        " change); the policy refuses it (on-groups)"
+        " change); where these are other people that look alike, name an id column, or say on-groups = 'ask' in the"
+        " policy and accept it; the policy refuses it (on-groups)"
     )
     assert refusal(folder, other, joined(patients(100, seed=7), patients(1)), roster=grown).startswith(ALL)
     assert approved(folder, other, strangers(), roster=grown).pod == grown.pods[0], "none of the rows before"

@@ -11,10 +11,15 @@ from clinics import STUDY, agreed, patients, table
 from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.ledger import Approval
+from codedfl.contract.policy import Policy
 from codedfl.contract.roster import Member, Roster
 from codedfl.contract.roster_change import RosterChange, computable, load_change, save_change
+from codedfl.contract.study import Study
 from codedfl.crypto.sealed import Identity
+from codedfl.device.approved import LedgerMemory
 from codedfl.errors import InvalidInput
+from codedfl.statistics.statistic import Ask
+from codedfl.sum.wire import Refused
 
 NAMES = ("v", "u1", "u2", "w1", "w2", "x1", "x2", "y1", "y2")
 KEYS = {name: Identity(bytes([70 + place] * 32)) for place, name in enumerate(NAMES)}
@@ -104,6 +109,33 @@ def test_a_change_between_other_rosters_is_none(folder: DeviceFolder, of: tuple[
     other = RosterChange(*of)
     with pytest.raises(InvalidInput, match=r"\(on-groups\)"):
         second(folder, signed(other, *other.touched.values()))
+
+
+@pytest.mark.parametrize("name", ["u1", "w1"], ids=["whose group stays", "whose group changes"])
+def test_sums_after_a_signed_change_have_the_groups_that_stay_as_before(folder: DeviceFolder, name: str):
+    """At the gate through which every upload goes: the difference is of those who signed, and of nobody else."""
+    old, new = roster("vu", "wx"), roster("vu", "wxy")
+    change = RosterChange(old, new)
+    before, after = agreed(STUDY, old), replace(agreed(STUDY, new), edition=2)
+    unsigned = replace(after, edition=9)
+    party = (name, KEYS[name].public, ROWS, folder)
+    policy = Policy(on_groups="ask")
+    for one, to, changes in ((before, old, ()), (after, new, (signed(change, *change.touched.values()),))):
+        approve(one, to, *party, Deciding("Ada", "today", changes=changes))
+    approve(unsigned, new, *party, Deciding("Ada", "today", policy, accept={"groups": "a test"}))
+
+    def objection(one: Study, *groups: int) -> str:
+        ask = Ask("gram", groups=groups)
+        try:
+            LedgerMemory(one, folder.base, lambda: "now").contribute(ask.encode(), b"pinned")
+        except Refused as refused:
+            return str(refused)
+        return ""
+
+    assert objection(before, 0, 1) == ""
+    assert "must be over the disclosure groups of before" in objection(after, 1), "without the group that stays"
+    assert "must be over the disclosure groups of before" in objection(unsigned, 0, 1)
+    assert objection(after, 0, 1) == ""
 
 
 def test_a_signature_for_another_change_is_refused(tmp_path: Path, folder: DeviceFolder):

@@ -118,6 +118,8 @@ def rehearse_study(
         screen.remark(f"note: without rows, so they only help: {', '.join(sorted(helping))}")
     rehearsed = Rehearsed(study, roster)
     policy = Policy() if policy_file is None else load_policy(policy_file)
+    if ledgers is not None and roster_file is None:
+        screen.remark("note: without --roster nothing is said of disclosure groups: their keys are made up")
     refusals = rehearsed.approve(parts, policy, None if ledgers is None else copied_ledgers(ledgers, parts))
     for name, found in rehearsed.findings.items():
         for finding in found:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codedfl.contract.combinations import cell_columns
+from codedfl.contract.design_columns import dominated_sums
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.judgement import DisclosureFinding, judged
 from codedfl.contract.ledger import Approval, Ledger
@@ -128,7 +129,7 @@ def approve(
         new = _approval(study, roster, name, (own, rows), ledger, deciding)
         new = replace(new, changed=tuple(_changed(roster, new, ledger, deciding)))
         known = ledger.approval(new.digest)
-        found = () if rows is None or known else tuple(_findings(study, new, rows, ledger, deciding.policy))
+        found = () if rows is None or known else tuple(_findings(study, new, (own, rows), ledger, deciding.policy))
         if (
             table is not None
             and own is not None
@@ -148,10 +149,17 @@ def approve(
         ):
             if objection:
                 raise InvalidInput(objection)
-        new = replace(new, accepted=(*_signed(new, ledger), *_accepted(found, deciding, dry_run)))
-        if dry_run:
-            return known or new
-        confirm()
+        judged_with = [one.digest for one in ledger.approvals]
+        new = replace(new, accepted=tuple(_signed(new, ledger)))
+    # Invariant: nobody is asked while the ledger is held, for which a device of this machine that joins would wait.
+    new = replace(new, accepted=(*new.accepted, *_accepted(found, deciding, dry_run)))
+    if dry_run:
+        return known or new
+    confirm()
+    with folder.ledger(with_rows=True) as ledger:
+        # Invariant: what is recorded was judged over all that is recorded.
+        if [one.digest for one in ledger.approvals] != judged_with:
+            raise InvalidInput("the ledger must be as it was when the study was judged, got a change: approve it again")
         ledger.approve(new, rows)
     # The ledger first: killed here, the same approval again freezes the rows.
     if own is not None:
@@ -166,8 +174,10 @@ def _changed(roster: Roster, new: Approval, ledger: Ledger, deciding: Deciding) 
     from codedfl.contract.roster_change import covering  # groups hardly ever change
 
     for past in ledger.approvals:
-        other = past.group and past.group != new.group and past.digest in new.related
-        if other and covering(deciding.changes, roster, frozenset(dict(past.groups).values())):
+        groups = frozenset(dict(past.groups).values())
+        other = past.group and past.digest in new.related and groups != frozenset(dict(new.groups).values())
+        # Invariant: also where our own group stays: sums differ by the groups that change, and those have signed.
+        if other and covering(deciding.changes, roster, groups):
             yield past.digest
 
 
@@ -175,7 +185,8 @@ def _signed(new: Approval, ledger: Ledger) -> Iterator[tuple[str, str, str, str]
     """Another group is recorded as what it is: signed by all whom it concerns."""
     for past in ledger.approvals:
         if past.digest in new.changed:
-            words = f"our disclosure group has other owners than in {past.name}"
+            whose = "our disclosure group has" if past.group != new.group else "disclosure groups beside ours have"
+            words = f"{whose} other owners than in {past.name}"
             yield "groups", words, "all owners of the groups that changed", "signed by all (roster change)"
 
 
@@ -195,12 +206,15 @@ def _accepted(
 
 
 def _findings(
-    study: Study, new: Approval, rows: SeenRows, ledger: Ledger, policy: Policy
+    study: Study, new: Approval, own: tuple[Snapshot | None, SeenRows], ledger: Ledger, policy: Policy
 ) -> Iterator[DisclosureFinding]:
+    snapshot, rows = own
     if study.noise is not None:  # hides single rows by itself; what it costs is counted
         return
     yield from ledger.group_findings(new)
     yield from judged(rows, ledger.earlier(), study.smallest_cell, counted_with(study))
+    if snapshot is not None:
+        yield from dominated_sums(study, snapshot)
     if (points := ledger.points_with(new)) > policy.most_points:
         yield DisclosureFinding(
             "points", f"servers may choose {points} points over some of these rows, more than {policy.most_points}"

@@ -164,6 +164,10 @@ class StudyCells:
             for factor in factors_of(one) if one.name in self.counted else ():
                 if marks := factor.divides:
                     found.setdefault(factor.column, set()).update((mark, mark in factor.begins) for mark in marks)
+        # Invariant: a beginning is divided by the grid of times, too; the two grids have cells in common.
+        for model in self._timed:
+            if model.begin in found:
+                found[model.begin].update((time, False) for time in model.times)
         return {name: tuple(sorted(marks)) for name, marks in found.items()}
 
     @property

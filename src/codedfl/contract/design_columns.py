@@ -7,12 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from codedfl.contract.judgement import DisclosureFinding
+from codedfl.contract.relations import MOST_COLUMNS
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
+from codedfl.data.columns import CategoryColumn
 from codedfl.typing import Integers
 
 _MOST_SEEN = 10  # pairs of columns that are named
 _DEPENDENT = 1e-9
+_P = 0.1
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,35 @@ def copied_columns(study: Study, rows: Snapshot) -> Iterator[str]:
             f"{names} are the same but for their unit in all rows here: where they are so everywhere there is no"
             " inference; leave one out"
         )
+
+
+def dominated_sums(study: Study, rows: Snapshot) -> Iterator[DisclosureFinding]:
+    """Columns of which one person has nearly all that differs from the middle, over all training rows or in one level.
+
+    The p % rule of output checkers: the sum tells the largest part to within ``_P`` of itself to whoever has the second
+    largest. Fewer people than ``smallest_cell`` are the census's.
+    """
+    k, part = study.smallest_cell, rows.part(held_out=False)
+    if not k < len(part) or not study.width <= MOST_COLUMNS:
+        return
+    design = study.design(part.codes)
+    places = np.arange(len(part)) if part.one_row_each else np.unique(part.persons, return_inverse=True)[1]
+    cells = [("", np.ones(len(part), dtype=np.bool_))]
+    for place, one in enumerate(study.columns):
+        if isinstance(one, CategoryColumn):
+            codes = part.codes[:, place]
+            cells += [(f" among {level!r}", codes == number) for number, level in enumerate(one.levels)]
+    for name, values in zip(study.design_names, design.T, strict=True):
+        away = np.abs(values - np.median(values))
+        for where, chosen in cells:
+            sizes = np.sort(np.bincount(places[chosen], weights=away[chosen]))[::-1]
+            if np.count_nonzero(sizes) >= k and sizes[2:].sum() < _P * sizes[0]:
+                yield DisclosureFinding(
+                    "dominance",
+                    f"one person has nearly all of what {name!r}{where} differs from its middle here: the sum tells"
+                    " that value; clip it by the range, or take a fill within it",
+                )
+                break  # one cell is enough to look at the column
 
 
 def largest_leverage(study: Study, rows: Snapshot) -> float:

@@ -25,6 +25,7 @@ from codedfl.typing import Integers
 KINDS = {
     "rows": "few rows are in one study and not in another",
     "columns": "columns depend on each other in all but few rows",
+    "dominance": "one person has nearly all of a column's sum",
     "marks": "few rows lie between the knots, cuts or times of two studies",
     "groups": "the disclosure group is another than before",
     "former": "few rows were recoded by 0.3",

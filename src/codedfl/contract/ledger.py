@@ -182,7 +182,8 @@ class Ledger:
                 "groups",
                 f"our disclosure group has other owners than in {past.name}, which has rows of ours: sums over both"
                 " could be subtracted until single hospitals are left; all owners of the groups that change have to"
-                " sign (codedfl roster change)",
+                " sign (codedfl roster change); where these are other people that look alike, name an id column, or say"
+                " on-groups = 'ask' in the policy and accept it",
             )
             for past in self.approvals
             if past.digest in new.related and past.group and past.group != new.group

@@ -56,6 +56,8 @@ class Policy:
         What becomes of the finding that few rows are in one study and not in another: "refuse", "ask" or "allow".
     on_columns : str
         Likewise, that columns depend on each other in all but few rows.
+    on_dominance : str
+        Likewise, that one person has nearly all of a column's sum.
     on_marks : str
         Likewise, that few rows lie between the knots, cuts or times of two studies.
     on_groups : str
@@ -87,6 +89,7 @@ class Policy:
     most_points: int = 60
     on_rows: str = "ask"
     on_columns: str = "ask"
+    on_dominance: str = "ask"
     on_marks: str = "ask"
     on_groups: str = "refuse"
     on_former: str = "ask"
@@ -207,8 +210,8 @@ def node_policy(node: Mapping[str, Any]) -> Policy:
     >>> node_policy({"most-epochs": 20, "colluders": 2})
     Policy(colluders=2, smallest_cell=5, least_rows=1, most_epochs=20, most_outputs=None, most_directions=None, \
 allow_gram=True, most_epsilon=None, most_total_epsilon=None, delta=1e-05, most_honest=None, most_points=60, \
-on_rows='ask', on_columns='ask', on_marks='ask', on_groups='refuse', on_former='ask', on_points='ask', \
-on_features='ask', on_combinations='allow')
+on_rows='ask', on_columns='ask', on_dominance='ask', on_marks='ask', on_groups='refuse', on_former='ask', \
+on_points='ask', on_features='ask', on_combinations='allow')
     """
     said: dict[str, Any] = {}
     for one in fields(Policy):

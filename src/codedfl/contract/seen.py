@@ -167,6 +167,9 @@ def _marks(study: Study) -> tuple[tuple[float, ...], ...]:
     for one in study.columns:
         for factor in factors_of(one):
             found.setdefault(factor.column, set()).update(factor.divides)
+    for model in study.models:
+        if begin := getattr(model, "begin", ""):
+            found.setdefault(begin, set()).update(study.time_grid)
     names = (*study.table_columns.names, study.target.title)
     return tuple(
         tuple(sorted(study.time_grid if name == study.target.title else found.get(name, ()))) for name in names
@@ -180,7 +183,7 @@ def counted_with(study: Study) -> tuple[str, ...]:
     sums over cells. Powers, functions and products are not.
 
     >>> from codedfl.data.columns import NumberColumn
-    >>> age = StudyColumn(NumberColumn("age"), (0.0, 110.0), 1.0)
+    >>> age = NumberColumn("age", (0.0, 110.0), 1.0)
     >>> counted_with(Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4))
     ('age', 'days')
     """
