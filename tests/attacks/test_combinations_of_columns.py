@@ -243,8 +243,8 @@ def test_a_sum_that_is_nearly_one_persons_value(tmp_path: Path, monkeypatch: pyt
     assert abs(sum(rows["cost"]) - rest - 900_000) == 0 and rest < 0.1 * 900_000
     words = asked(tmp_path, one, rows)
     assert words == [
-        "one person has nearly all of what 'cost' differs from its middle here: the sum tells that value; clip it by"
-        " the range, or take a fill within it"
+        "one person has nearly all of what differs from the middle here, of 'cost': the sum tells that value; clip it"
+        " by the range, or take a fill within it"
     ]
     with pytest.raises(InvalidInput, match=r"accept it with --accept dominance='why'"):
         approve(one, ROSTER, "hospital-0", KEYS["hospital-0"], as_raw_table(rows), folder(tmp_path), Deciding("A", "t"))

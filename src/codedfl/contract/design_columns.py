@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from codedfl.contract.cells import StudyCells
 from codedfl.contract.judgement import DisclosureFinding
 from codedfl.contract.relations import MOST_COLUMNS
 from codedfl.contract.snapshot import Snapshot
@@ -59,30 +60,33 @@ def copied_columns(study: Study, rows: Snapshot) -> Iterator[str]:
 def dominated_sums(study: Study, rows: Snapshot) -> Iterator[DisclosureFinding]:
     """Columns of which one person has nearly all that differs from the middle, over all training rows or in one level.
 
-    The p % rule of output checkers: the sum tells the largest part to within ``_P`` of itself to whoever has the second
-    largest. Fewer people than ``smallest_cell`` are the census's.
+    The p % rule of output checkers: a sum tells the largest part to within ``_P`` of itself to whoever has the second
+    largest. Fewer people than ``smallest_cell`` are counted by the census; what is not summed by itself is left out.
     """
-    k, part = study.smallest_cell, rows.part(held_out=False)
-    if not k < len(part) or not study.width <= MOST_COLUMNS:
+    k, part, summed = study.smallest_cell, rows.part(held_out=False), StudyCells(study).counted
+    if not 1 < k < len(part) or study.width > MOST_COLUMNS:  # a smallest cell of 1 hides nobody
         return
-    design = study.design(part.codes)
-    places = np.arange(len(part)) if part.one_row_each else np.unique(part.persons, return_inverse=True)[1]
+    people = np.arange(len(part)) if part.one_row_each else np.unique(part.persons, return_inverse=True)[1]
     cells = [("", np.ones(len(part), dtype=np.bool_))]
-    for place, one in enumerate(study.columns):
-        if isinstance(one, CategoryColumn):
-            codes = part.codes[:, place]
+    for one, codes in zip(study.columns, part.codes.T, strict=True):
+        if isinstance(one, CategoryColumn) and one.name in summed:
             cells += [(f" among {level!r}", codes == number) for number, level in enumerate(one.levels)]
-    for name, values in zip(study.design_names, design.T, strict=True):
-        away = np.abs(values - np.median(values))
+    found = []
+    owners = np.repeat([one.name for one in study.columns], [one.width for one in study.columns])
+    for name, owner, values in zip(study.design_names, owners, study.design(part.codes).T, strict=True):
+        away = np.abs(values - np.median(values)) if str(owner) in summed and len(values) else np.zeros(len(values))
         for where, chosen in cells:
-            sizes = np.sort(np.bincount(places[chosen], weights=away[chosen]))[::-1]
+            sizes = np.sort(np.bincount(people[chosen], weights=away[chosen]))[::-1]
             if np.count_nonzero(sizes) >= k and sizes[2:].sum() < _P * sizes[0]:
-                yield DisclosureFinding(
-                    "dominance",
-                    f"one person has nearly all of what {name!r}{where} differs from its middle here: the sum tells"
-                    " that value; clip it by the range, or take a fill within it",
-                )
+                found.append(f"{name!r}{where}")
                 break  # one cell is enough to look at the column
+    if found:
+        more = f" and of {len(found) - _MOST_SEEN} more" if len(found) > _MOST_SEEN else ""
+        yield DisclosureFinding(
+            "dominance",
+            f"one person has nearly all of what differs from the middle here, of {', '.join(found[:_MOST_SEEN])}{more}:"
+            " the sum tells that value; clip it by the range, or take a fill within it",
+        )
 
 
 def largest_leverage(study: Study, rows: Snapshot) -> float:
