@@ -17,6 +17,7 @@ from codedfl.contract.roster_change import RosterChange, computable, load_change
 from codedfl.contract.study import Study
 from codedfl.crypto.sealed import Identity
 from codedfl.device.approved import LedgerMemory
+from codedfl.device.study_sums import StudySums
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import Ask
 from codedfl.sum.wire import Refused
@@ -127,7 +128,8 @@ def test_sums_after_a_signed_change_have_the_groups_that_stay_as_before(folder: 
     def objection(one: Study, *groups: int) -> str:
         ask = Ask("gram", groups=groups)
         try:
-            LedgerMemory(one, folder.base, lambda: "now").contribute(ask.encode(), b"pinned")
+            sums = StudySums(one, old if one is before else new)
+            LedgerMemory(sums, folder.base, lambda: "now").contribute(ask.encode(), b"pinned")
         except Refused as refused:
             return str(refused)
         return ""

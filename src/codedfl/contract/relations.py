@@ -169,37 +169,27 @@ def _information_set(table: Floats, order: Integers, most: int, prime: int) -> t
             pivots.append(place)
             rows.append(int(taken[at]))
         block = block if len(rows) == before else _BLOCK
-    return rows, _first_columns(basis, prime)
+    return rows, _reduced(basis, basis.shape[1], prime)[1]
 
 
-def _first_columns(basis: Floats, prime: int) -> list[int]:
-    """The places at which the rank of what stands before grows."""
+def _reduced(matrix: Floats, width: int, prime: int) -> tuple[Floats, list[int]]:
+    """By Gauss and Jordan over the first ``width`` columns; and the columns at which the rank of those before grows."""
     found: list[int] = []
-    basis = basis.copy()
-    for place in range(basis.shape[1]):
-        left = np.flatnonzero(basis[len(found) :, place])
+    matrix = matrix.copy()
+    for place in range(width):
+        to, left = len(found), np.flatnonzero(matrix[len(found) :, place])
         if not len(left):
             continue
-        at, to = int(left[0]) + len(found), len(found)
-        basis[[to, at]] = basis[[at, to]]
-        basis[to] = _mod(basis[to] * pow(int(basis[to, place]), -1, prime), prime)
-        others = np.arange(len(basis)) != to
-        basis[others] = _mod(basis[others] - basis[others][:, [place]] * basis[to], prime)
+        matrix[[to, to + left[0]]] = matrix[[to + left[0], to]]
+        matrix[to] = _mod(matrix[to] * pow(int(matrix[to, place]), -1, prime), prime)
+        others = np.arange(len(matrix)) != to
+        matrix[others] = _mod(matrix[others] - matrix[others][:, [place]] * matrix[to], prime)
         found.append(place)
-    return found
+    return matrix, found
 
 
 def _inverse(square: Floats, prime: int) -> Floats | None:
     """The inverse modulo a prime; None where there is none."""
     size = len(square)
-    both = np.hstack((square, np.eye(size)))
-    for place in range(size):
-        left = np.flatnonzero(both[place:, place])
-        if not len(left):
-            return None
-        at = int(left[0]) + place
-        both[[place, at]] = both[[at, place]]
-        both[place] = _mod(both[place] * pow(int(both[place, place]), -1, prime), prime)
-        others = np.arange(size) != place
-        both[others] = _mod(both[others] - both[others][:, [place]] * both[place], prime)
-    return both[:, size:]
+    found, places = _reduced(np.hstack((square, np.eye(size))), size, prime)
+    return found[:, size:] if len(places) == size else None
