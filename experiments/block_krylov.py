@@ -13,10 +13,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from codedfl.data.problem import PAPER_FEATURES, PAPER_REGULARISATION, Problem, make_problem
 from codedfl.solve.krylov import BlockKrylov, ConjugateGradient
 from codedfl_lab import datasets
 from codedfl_lab.costs.central import CentralTotals
+from codedfl_lab.problems.problem import PAPER_FEATURES, PAPER_REGULARISATION, Problem, make_problem
 
 TARGETS = {"mnist": 0.95, "fashion-mnist": 0.85, "digits": 0.95}
 SOLVERS: dict[str, type[ConjugateGradient | BlockKrylov]] = {

@@ -16,11 +16,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from codedfl.data.problem import make_problem
 from codedfl.solve.krylov import BlockKrylov
 from codedfl.solve.solver import Solver
 from codedfl_lab import CodedKeys, CodedPadded, CodedScheme, RoleKeys, Simulated, datasets
 from codedfl_lab.costs.central import CentralTotals
+from codedfl_lab.problems.problem import make_problem
 from codedfl_lab.training.processes import Troubles, train_in_processes
 
 DEVICES, FEATURES, EPOCHS, KILLED_IN = 6, 60, 8, 4

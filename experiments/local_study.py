@@ -24,10 +24,10 @@ from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import FORMAT, load_study
 from codedfl.crypto.key_files import DEVICE_KEY, load_identity
-from codedfl.data.partition import at_random
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.run.rehearsal import Rehearsal, Rehearsed, rehearse
 from codedfl_lab import datasets
+from codedfl_lab.problems.partition import at_random
 
 DIGITS_STEP = 1 / 16  # scikit-learn's pixels have 17 values
 _DEVICES_PER_CLASS = 3

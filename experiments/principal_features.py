@@ -11,14 +11,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from codedfl.data.dataset import Dataset
 from codedfl.data.features import FeatureMap, covariance_rows, principal_of
 from codedfl.data.features.pca_rbf import PrincipalFourierFeatures
 from codedfl.data.features.rbf import RandomFourierFeatures
-from codedfl.data.problem import PAPER_REGULARISATION, make_problem
 from codedfl.solve.krylov import BlockKrylov
 from codedfl_lab import datasets
 from codedfl_lab.costs.central import CentralTotals
+from codedfl_lab.problems.dataset import Dataset
+from codedfl_lab.problems.problem import PAPER_REGULARISATION, make_problem
 
 GAMMA = 0.02
 DEVICES = 25

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from codedfl.data.problem import Problem, make_problem
 from codedfl_lab import datasets
 from codedfl_lab.costs.central import CentralTotals
+from codedfl_lab.problems.problem import Problem, make_problem
 
 
 @lru_cache(maxsize=8)

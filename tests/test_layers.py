@@ -45,6 +45,7 @@ LAYERS = {
         "cli",
     ],
     "codedfl_lab": [
+        "problems",
         "primes",
         "code",
         "privacy",

@@ -8,14 +8,11 @@ import matplotlib.pyplot as plt
 import msgspec
 import numpy as np
 
-from codedfl import make_problem
-
-from codedfl_lab import CodedKeys, CodedPadded, RoleKeys
-from codedfl.run.sums_in_process import scales_of, train_in_process
+from codedfl.run.sums_in_process import MadeRows, train_in_process
 from codedfl.solve.krylov import BlockKrylov
 from codedfl.sum.goals import KeptUpload
 from codedfl.sum.store import Store
-from codedfl_lab import Conventional, datasets
+from codedfl_lab import CodedKeys, CodedPadded, Conventional, RoleKeys, datasets, make_problem
 
 data = datasets.load("digits")
 problem = make_problem(data, n_devices=10, partition_name="sorted", features="linear")
@@ -68,8 +65,11 @@ def listening(store, key, value):
     keep(store, key, value)
 
 
+places = {name: problem.rows_of(i) for i, name in enumerate(problem.device_names)}
+of_devices = {name: (problem.X[rows], problem.Y[rows]) for name, rows in places.items()}
+rows = MadeRows(problem.recipe, of_devices, problem.clipped)
 Store.put = listening
-theta = train_in_process(problem, BlockKrylov(20, 1e-4), scales_of(problem, 48), colluders=1).theta
+theta = train_in_process(rows, BlockKrylov(20, 1e-4), rows.scales(48), colluders=1).theta
 Store.put = keep
 upload = heard[problem.device_names[device]]
 print(f"the upload of {problem.device_names[device]} has {len(upload)} bytes, six for each number")

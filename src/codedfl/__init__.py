@@ -15,11 +15,8 @@ if TYPE_CHECKING:  # each under its own name, which makes it public
     from codedfl.contract.study import Study as Study
     from codedfl.contract.toml_file import load_study as load_study
     from codedfl.crypto.sealed import Identity as Identity
-    from codedfl.data.dataset import Dataset as Dataset
     from codedfl.data.features import FeatureMap as FeatureMap
     from codedfl.data.model import TrainedModel as TrainedModel
-    from codedfl.data.problem import Problem as Problem
-    from codedfl.data.problem import make_problem as make_problem
     from codedfl.data.recipe import Recipe as Recipe
     from codedfl.errors import CodedFLError as CodedFLError
     from codedfl.errors import InvalidInput as InvalidInput
@@ -54,10 +51,8 @@ if TYPE_CHECKING:  # each under its own name, which makes it public
 else:  # hidden from type checkers, which would take every name for a good one
     # In the order of the data flow.
     _HOMES = {
-        "codedfl.data.dataset": ["Dataset"],
         "codedfl.data.features": ["FeatureMap"],
         "codedfl.data.recipe": ["Recipe"],
-        "codedfl.data.problem": ["Problem", "make_problem"],
         "codedfl.contract.study": ["Study"],
         "codedfl.contract.toml_file": ["load_study"],
         "codedfl.exact.scales": ["Bounds"],

@@ -12,10 +12,9 @@ import pytest
 from command_runner import Run
 from typer.testing import CliRunner
 
-from codedfl import make_problem
 from codedfl.cli.app import app
 from codedfl.sum.session import Session
-from codedfl_lab import datasets
+from codedfl_lab import datasets, make_problem
 from codedfl_lab.cli import demo
 from codedfl_lab.coded.session import CodedSession
 

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 from counting import SERVER, Counted, Counting
 
-from codedfl import BlockKrylov, Dataset, make_problem
-from codedfl.data.problem import Problem
+from codedfl import BlockKrylov
 from codedfl.engines.in_process import InProcess
 from codedfl.sum.layout import Layout
-from codedfl_lab import CodedKeys, CodedPadded, CodedScheme, RoleKeys
+from codedfl_lab import CodedKeys, CodedPadded, CodedScheme, Dataset, RoleKeys, make_problem
 from codedfl_lab.costs.coded import CODED_QUESTION_BITS, held_numbers, partners_of
 from codedfl_lab.costs.times import WorkShape
 from codedfl_lab.costs.work import (
@@ -33,6 +32,7 @@ from codedfl_lab.costs.work import (
     taking_the_list,
     uploading,
 )
+from codedfl_lab.problems.problem import Problem
 from codedfl_lab.training.in_process import Simulated
 
 PRODUCTS = 2

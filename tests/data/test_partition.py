@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codedfl.data.partition import PARTITIONS, at_random, by_device_column, by_dirichlet, by_sorted_label, partition
+from codedfl_lab.problems.partition import (
+    PARTITIONS,
+    at_random,
+    by_device_column,
+    by_dirichlet,
+    by_sorted_label,
+    partition,
+)
 
 
 def is_a_partition(parts: list[np.ndarray], n: int) -> bool:

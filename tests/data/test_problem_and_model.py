@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes
 
-from codedfl.data.dataset import Dataset
 from codedfl.data.model import TrainedModel
-from codedfl.data.problem import make_problem
 from codedfl.data.score import score_of
 from codedfl.errors import InvalidInput
 from codedfl.run.sums_in_process import secure_moments_in_process
 from codedfl.solve.krylov import ConjugateGradient
 from codedfl_lab import datasets
 from codedfl_lab.costs.central import CentralTotals
+from codedfl_lab.problems.dataset import Dataset
+from codedfl_lab.problems.problem import make_problem, model_of
 from small_problems import digits
 
 
@@ -59,7 +59,7 @@ def trained(tmp_path):
     problem = digits(n_features=100)
     theta = list(CentralTotals(problem).train(ConjugateGradient(12, 1e-4)))[-1]
     path = tmp_path / "deep" / "model.safetensors"
-    model = TrainedModel.of(problem, theta, scheme="coded-keys", alpha=8)
+    model = model_of(problem, theta, scheme="coded-keys", alpha=8)
     model.save(path)
     return problem, model, path
 
@@ -121,7 +121,7 @@ def test_text_labels_come_back():
                    public_range=(0.0, 1.0))  # fmt: skip
     problem = make_problem(text, n_devices=4, n_features=80)
     theta = list(CentralTotals(problem).train(ConjugateGradient(10, 1e-4)))[-1]
-    predicted = TrainedModel.of(problem, theta).predict(data.X_test)
+    predicted = model_of(problem, theta).predict(data.X_test)
     assert set(predicted) <= set(names)
     assert score_of(predicted, text.y_test, "classification") > 0.8
 
@@ -131,7 +131,7 @@ def test_regression_without_public_ranges_uses_secure_sums():
         regression(), n_devices=5, partition_name="random", features="linear", secure_moments=secure_moments_in_process
     )
     theta = list(CentralTotals(problem).train(ConjugateGradient(30, 1e-3)))[-1]
-    model = TrainedModel.of(problem, theta)
+    model = model_of(problem, theta)
     assert model.score(regression().X_test, regression().y_test) > 0.4
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from codedfl import Dataset
 from codedfl.typing import FileProgress
+from codedfl_lab import Dataset
 from codedfl_lab.datasets import NamedDataset
 
 

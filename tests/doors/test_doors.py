@@ -284,7 +284,7 @@ def test_another_package_adds_a_feature_map_by_its_entry_point():
     X, _ = table()
     y = X[:, 0] ** 2 - X[:, 1]
     assert CodedRidge(features="powers", regularisation=1e-9).fit(X, y).score(X, y) > 0.999
-    made = codedfl.make_problem(rings.RINGS.load(None, None, False), n_devices=4, features="powers")
+    made = codedfl_lab.make_problem(rings.RINGS.load(None, None, False), n_devices=4, features="powers")
     assert made.feature_map == sys.modules["powers"].Powers(2, 2, 1.0)
     assert parse_study(TRAINED.format(5), "s").feature_count == 6
 
@@ -312,7 +312,7 @@ def test_a_broken_one_says_why_when_its_name_is_asked_for(monkeypatch: pytest.Mo
     with pytest.raises(InvalidInput, match=f"^s: {told}"):
         parse_study(TRAINED.format(3), "s")
     with pytest.raises(InvalidInput, match=f"^{told}"):
-        codedfl.make_problem(rings.RINGS.load(None, None, False), n_devices=4, features="powers")
+        codedfl_lab.make_problem(rings.RINGS.load(None, None, False), n_devices=4, features="powers")
 
 
 def test_a_field_that_is_no_plain_number_is_refused():

@@ -38,6 +38,7 @@ from codedfl.errors import InvalidInput
 from codedfl_lab.datasets.idx import read_idx
 from codedfl_lab.datasets.table_file import TableReading, load_file
 from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.problems.problem import model_of
 from small_problems import digits
 
 FLEET = (Path(__file__).parents[2] / "lab/src/codedfl_lab/fleet/paper.toml").read_bytes()
@@ -107,7 +108,7 @@ def npz(**arrays: Any) -> bytes:
 def model_file(folder: Path) -> bytes:
     problem = digits(n_features=8)
     path = folder / "valid.safetensors"
-    TrainedModel.of(problem, np.zeros((problem.n_features, problem.n_outputs))).save(path)
+    model_of(problem, np.zeros((problem.n_features, problem.n_outputs))).save(path)
     return path.read_bytes()
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from codedfl.data.problem import make_problem
 from codedfl_lab import datasets
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.code.quorum import Quorum, QuorumPart
@@ -22,6 +21,7 @@ from codedfl_lab.comparing.timed_scheme import TimedScheme, Workload
 from codedfl_lab.costs.times import Conditions, Draws, WorkShape, epoch_end_times
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.planning.planner import Planning, Search, plan
+from codedfl_lab.problems.problem import make_problem
 from codedfl_lab.report.plan_table import tie_words
 from codedfl_lab.schemes.coded_keys import CodedKeys
 from codedfl_lab.schemes.role_keys import RoleKeys

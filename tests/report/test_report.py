@@ -17,7 +17,6 @@ import pytest
 from page_reader import Page
 from rich.console import Console
 
-from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
 from codedfl.report.canvas import Pictures
 from codedfl.report.text import count, number
@@ -37,6 +36,7 @@ from codedfl_lab.comparing.results import (
 )
 from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.problems.problem import make_problem
 from codedfl_lab.report.figures import accuracy_figure, curves_of
 from codedfl_lab.report.files import write_report
 from codedfl_lab.report.html import headline, report_page

@@ -7,8 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codedfl.data.dataset import Dataset
-from codedfl.data.problem import make_problem
 from codedfl.run.sums_in_process import secure_moments_in_process
 from codedfl.solve.descent import StepSchedule
 from codedfl.typing import Floats
@@ -21,6 +19,8 @@ from codedfl_lab.costs.times import models as models_of
 from codedfl_lab.costs.times import sharing as sharing_of
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import SharingConvention
+from codedfl_lab.problems.dataset import Dataset
+from codedfl_lab.problems.problem import make_problem
 from small_problems import totals
 
 PAPER = Fleet.load("paper")

@@ -7,10 +7,11 @@ from functools import lru_cache
 import numpy as np
 from sklearn import datasets as tables
 
-from codedfl.data.dataset import Dataset, Task
-from codedfl.data.problem import make_problem
+from codedfl.data.task import Task
 from codedfl.run.sums_in_process import secure_moments_in_process
 from codedfl_lab.costs.central import CentralTotals
+from codedfl_lab.problems.dataset import Dataset
+from codedfl_lab.problems.problem import make_problem
 
 TABLES = ("breast_cancer", "diabetes", "digits", "iris", "wine")
 

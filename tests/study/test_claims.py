@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
 from codedfl_lab import datasets
 from codedfl_lab.baselines.conventional import Conventional
@@ -19,6 +18,7 @@ from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.comparing.results import SchemeResult
 from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.problems.problem import make_problem
 from codedfl_lab.reproduce.claims import (
     accuracy_claims,
     alpha_is_never_fastest,

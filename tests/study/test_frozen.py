@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from codedfl.analyses.heads import ClassSums
-from codedfl.data.dataset import Dataset
 from codedfl.data.tables import as_raw_table
 from codedfl_lab.baselines.gradient_heads import GradientHead, softmax_gradient, trained
+from codedfl_lab.problems.dataset import Dataset
 from codedfl_lab.report.frozen_page import at_equal_cells, frozen_cells, kernel_cells, verdicts, write_frozen_report
 from codedfl_lab.reproduce import frozen_data, frozen_rivals
 from codedfl_lab.reproduce.frozen import reproduce_frozen

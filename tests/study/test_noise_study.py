@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codedfl.data.dataset import Dataset
-from codedfl.data.problem import Problem, make_problem
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
 from codedfl.solve.closed_form import ClosedForm
@@ -18,6 +16,8 @@ from codedfl.solve.noise_level import NoiseLevel
 from codedfl_lab import datasets
 from codedfl_lab.planning.noisy_totals import NoisyTotals
 from codedfl_lab.planning.planner import noisy_scores
+from codedfl_lab.problems.dataset import Dataset
+from codedfl_lab.problems.problem import Problem, make_problem
 from codedfl_lab.report.noise_page import noise_figure, write_noise_report
 from codedfl_lab.reproduce.noise import NoiseResults, NoiseRow, membership, reproduce_noise
 from codedfl_lab.reproduce.noise_audit import FAULTS, audit, shown_epsilon

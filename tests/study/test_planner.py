@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
 from codedfl.solve.krylov import ConjugateGradient
 from codedfl_lab import datasets
@@ -18,6 +17,7 @@ from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.planning.planner import Limits, Planning, Search, plan
+from codedfl_lab.problems.problem import make_problem
 from codedfl_lab.schemes.coded_keys import CodedKeys
 from codedfl_lab.schemes.coded_padded import CodedPadded
 from codedfl_lab.schemes.registry import coded_scheme

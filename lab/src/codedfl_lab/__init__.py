@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 from codedfl.on_demand import names_on_demand
 
 __all__ = [  # noqa: RUF022 (data-flow order, not the alphabet)
+    "Dataset",
+    "Problem",
+    "make_problem",
     "Ring",
     "FixedPoint",
     "GradientCode",
@@ -53,6 +56,8 @@ if TYPE_CHECKING:
     from codedfl_lab.planning.planner import Limits, Search, plan
     from codedfl_lab.primes.fixed_point import FixedPoint
     from codedfl_lab.primes.ring import Ring
+    from codedfl_lab.problems.dataset import Dataset
+    from codedfl_lab.problems.problem import Problem, make_problem
     from codedfl_lab.schemes.coded_keys import CodedKeys, OneShot
     from codedfl_lab.schemes.coded_padded import CodedPadded
     from codedfl_lab.schemes.descriptor import CodedScheme, Scheme
@@ -63,6 +68,8 @@ else:  # hidden from type checkers, which would take every name for a good one
     __getattr__, __dir__ = names_on_demand(
         __name__,
         {
+            "codedfl_lab.problems.dataset": ["Dataset"],
+            "codedfl_lab.problems.problem": ["Problem", "make_problem"],
             "codedfl_lab.primes.ring": ["Ring"],
             "codedfl_lab.primes.fixed_point": ["FixedPoint"],
             "codedfl_lab.code.gradient_code": ["GradientCode", "GroupedCode"],

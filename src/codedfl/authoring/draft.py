@@ -27,9 +27,9 @@ from codedfl.contract.names import plain_name
 from codedfl.contract.study import NO_FEATURES
 from codedfl.contract.toml_file import FORMAT
 from codedfl.data.columns import OTHER, CategoryColumn, as_levels, as_numbers, as_texts, gaps, without_codes
-from codedfl.data.dataset import Task, as_labels
 from codedfl.data.tables import RawTable
 from codedfl.data.tables.table import FALSE, TRUE
+from codedfl.data.task import Task, as_labels
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, Rows
 

@@ -12,7 +12,7 @@ import tomli_w
 from codedfl.contract.models import MODELS, StudyModel, SubModel
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import parse_study
-from codedfl.data.dataset import Task
+from codedfl.data.task import Task
 from codedfl.errors import InvalidInput
 from codedfl.statistics.statistic import STATISTICS
 from codedfl.typing import Json

@@ -16,12 +16,12 @@ from codedfl.additions import DATASETS, additions, load_addition
 from codedfl.cli import options
 from codedfl.cli.screen import Screen, check_writable, score_name, table
 from codedfl.data.columns import Columns
-from codedfl.data.dataset import Dataset, as_labels
 from codedfl.data.labels import ClassLabels, MeanLabels
 from codedfl.data.model import TrainedModel
 from codedfl.data.recipe import Clipped
 from codedfl.data.score import score_of
 from codedfl.data.tables import RawTable, read_file
+from codedfl.data.task import as_labels
 from codedfl.errors import InvalidInput
 from codedfl.files import harmless
 from codedfl.report.text import score as score_text
@@ -135,14 +135,14 @@ def evaluate(
     screen.write_json(outcome)
 
 
-def _named(screen: Screen, name: str, data_dir: Path | None) -> Dataset | None:
-    """The data set of this name that another package adds; None where there is none, and the name is a file's."""
+def _named(screen: Screen, name: str, data_dir: Path | None) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Test rows and labels of the data set of this name that another package adds; None where the name is a file's."""
     entry = additions(DATASETS).get(name)
     if entry is None:
         return None
     with screen.fetching() as progress:
-        found: Dataset = load_addition(entry, "data set").load(data_dir, progress, True)
-    return found
+        found = load_addition(entry, "data set").load(data_dir, progress, True)
+    return found.X_test, found.y_test
 
 
 def _rows(
@@ -150,7 +150,7 @@ def _rows(
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """The rows that can be predicted, and which of all these are."""
     if (named := _named(screen, data_name, data_dir)) is not None:
-        return named.X_test, np.ones(len(named.X_test), dtype=np.bool_)
+        return named[0], np.ones(len(named[0]), dtype=np.bool_)
     with screen.busy(f"reading {data_name}"):
         table = read_file(Path(data_name))
         columns = _columns(model, table, None)
@@ -164,7 +164,7 @@ def _labelled_rows(
     if (named := _named(screen, data_name, data_dir)) is not None:
         if label is not None:
             raise InvalidInput(f"--label must be left out for the data set {data_name!r}, got {label!r}")
-        X, y = named.X_test, named.y_test
+        X, y = named
     else:
         with screen.busy(f"reading {data_name}"):
             table = read_file(Path(data_name))

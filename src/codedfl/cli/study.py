@@ -32,8 +32,8 @@ from codedfl.contract.kit import study_and_roster
 from codedfl.contract.roster import load_roster
 from codedfl.contract.study import Study
 from codedfl.contract.words import explain, printable
-from codedfl.data.dataset import Task
 from codedfl.data.tables import RawTable, read_file, table_files
+from codedfl.data.task import Task
 from codedfl.errors import InvalidInput
 from codedfl.files import write_text
 from codedfl.statistics.statistic import words_of

@@ -18,7 +18,6 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from codedfl.data.labels import MeanLabels
-from codedfl.data.problem import Problem
 from codedfl.data.recipe import ClippedWarning, Recipe
 from codedfl.data.score import score_of
 from codedfl.errors import InvalidInput
@@ -61,11 +60,6 @@ class TrainedModel:
         shape = (self.recipe.n_features, self.recipe.n_outputs)
         if self.theta.shape != shape:
             raise InvalidInput(f"theta must have shape {shape}, got {self.theta.shape}")
-
-    @classmethod
-    def of(cls, problem: Problem, theta: Floats, **provenance: Any) -> TrainedModel:
-        """The model that training on ``problem`` gave; ``provenance`` is kept beside the problem's own."""
-        return cls(theta, problem.recipe, {**problem.provenance, **provenance})
 
     def __repr__(self) -> str:
         d, c = self.theta.shape

@@ -3,7 +3,7 @@
 The same recipe on every device, at the server, in the estimators and in the model file; its ``digest`` goes into what
 the parties agree to. Whatever lies beyond a public range is clipped and counted: never lost in silence.
 
-It does not say who holds which rows (``problem``), nor how Theta is found. It imports numpy and nothing larger, since
+It does not say who holds which rows, nor how Theta is found. It imports numpy and nothing larger, since
 devices use it.
 """
 

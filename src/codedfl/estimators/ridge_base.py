@@ -26,13 +26,12 @@ from codedfl.data.features.rbf import default_gamma
 from codedfl.data.labels import Labels
 from codedfl.data.model import TrainedModel
 from codedfl.data.preprocessing import DEFAULT_CLIP, Moments, Preprocessing
-from codedfl.data.problem import Problem
 from codedfl.data.recipe import ClippedWarning, Recipe
 from codedfl.errors import InvalidInput
 from codedfl.estimators.training_rows import TrainingRows, dealt_by_value, device_ids, repeated, rows_by_id
 from codedfl.exact.scales import Scales
 from codedfl.privacy.budget import Budget
-from codedfl.run.sums_in_process import colluders_among, scales_of, train_in_process
+from codedfl.run.sums_in_process import MadeRows, colluders_among, train_in_process
 from codedfl.solve.krylov import BlockKrylov
 from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.registry import DEFAULT_SOLVER, make_solver, solver_kind
@@ -119,33 +118,33 @@ class RidgeBase(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         preprocessing = self._public_scaling(rows.X) if moments is None else self._scaling(rows.X, moments)
         recipe = Recipe(preprocessing, self._feature_map(preprocessing), labels, self._columns())
         regularisation = self._choose_regularisation(rows, recipe)
-        problem = rows.problem(recipe, type(self).__name__)
+        made = rows.made(recipe)
         if self.number_bits not in (32, 48, 64):
             raise InvalidInput(f"number_bits must be 32, 48 or 64, got {self.number_bits!r}")
         budget = self._budget
         noise = None if budget is None else budget.noise(recipe.n_features, recipe.feature_map.bound)
-        self._check_honest(problem.n_devices, rows.colluders)
-        scales = scales_of(problem, self.number_bits, noise)
+        self._check_honest(len(made.devices), rows.colluders)
+        scales = made.scales(self.number_bits, noise)
         solver = self._solver(regularisation * rows.share, None if noise is None else NoiseLevel.of(scales))
         self.protection_ = protection(rows.colluders)
         seed = secrets.token_bytes(32)
-        done = train_in_process(problem, solver, scales, rows.colluders, noise, lambda name: seed_of(seed, name))
+        done = train_in_process(made, solver, scales, rows.colluders, noise, lambda name: seed_of(seed, name))
         theta = done.theta
         if budget is None:  # with noise columns are not centred, and X'X is no sharper than the noise
-            self._warn_unless_converged(solver, problem, scales)
+            self._warn_unless_converged(solver, made, scales)
             theta = recipe.unshrunk(theta, regularisation)
         self.n_shortened_ = done.shortened
-        about = {"colluders": rows.colluders, "protection": self.protection_, "epochs": done.epochs}
-        self.model_ = TrainedModel.of(problem, theta, **about)
+        about = {"estimator": type(self).__name__, "devices": len(made.devices), "colluders": rows.colluders}
+        self.model_ = TrainedModel(theta, recipe, {**about, "protection": self.protection_, "epochs": done.epochs})
         self.n_iter_ = done.epochs
         if self.verbose:
-            print(f"{problem.n_devices} devices, {done.epochs} epochs: {self.protection_}")
-        self.n_clipped_ = problem.clipped.total
-        if problem.clipped:
-            counts = problem.clipped.words(recipe.column_names)
+            print(f"{len(made.devices)} devices, {done.epochs} epochs: {self.protection_}")
+        self.n_clipped_ = made.clipped.total
+        if made.clipped:
+            counts = made.clipped.words(recipe.column_names)
             where = f"at {self.clip} standard deviations" if budget is None else "to their public ranges"
             warnings.warn(f"clipped {where}: {counts}", ClippedWarning, stacklevel=3)
-        self.devices_ = problem.device_names
+        self.devices_ = tuple(made.devices)
 
     def _choose_regularisation(self, rows: TrainingRows, recipe: Recipe) -> float:
         """What the user said; estimators that choose it override this."""
@@ -225,11 +224,11 @@ class RidgeBase(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             noise=noise,
         )
 
-    def _warn_unless_converged(self, solver: Solver, problem: Problem, scales: Scales) -> None:
+    def _warn_unless_converged(self, solver: Solver, made: MadeRows, scales: Scales) -> None:
         if isinstance(solver, Converging) and solver.converged is False:
             advice = "give more epochs, or more regularisation"
             warnings.warn(f"epochs={self.epochs} were too few to converge: {advice}", ConvergenceWarning, stacklevel=4)
-        if isinstance(solver, BlockKrylov) and solver.smallest_curvature < _RESOLVED * _rounding(problem, scales):
+        if isinstance(solver, BlockKrylov) and solver.smallest_curvature < _RESOLVED * _rounding(made, scales):
             what = f"columns are collinear up to rounding (X'X/m has an eigenvalue of {solver.smallest_curvature:.1e})"
             advice = "their slopes are not to be trusted: give more regularisation, or more number_bits"
             warnings.warn(f"{what}, so that {advice}", ConvergenceWarning, stacklevel=4)
@@ -262,11 +261,11 @@ def seed_of(seed: bytes, name: str) -> bytes:
     return hashlib.sha256(seed + name.encode()).digest()
 
 
-def _rounding(problem: Problem, scales: Scales) -> float:
+def _rounding(made: MadeRows, scales: Scales) -> float:
     """How far the eigenvalues of X'X/m are to be expected from those of the rows as they are.
 
     Each device rounds X'X once: a random symmetric matrix, whose norm is twice the deviation of its entries times
     sqrt(d). The rows are on a grid too, whose variance small eigenvalues cannot fall below.
     """
-    deviation = (problem.n_devices / 12) ** 0.5 * 2.0**-scales.gram_bits / problem.n_samples
-    return float(2 * problem.n_features**0.5 * deviation + 4.0**-scales.feature_bits / 12)
+    deviation = (len(made.devices) / 12) ** 0.5 * 2.0**-scales.gram_bits / made.n_samples
+    return float(2 * made.recipe.n_features**0.5 * deviation + 4.0**-scales.feature_bits / 12)

@@ -20,7 +20,7 @@ from codedfl.errors import InvalidInput
 from codedfl.estimators.ridge import CodedRidge, CodedRidgeClassifier
 from codedfl.estimators.ridge_base import RidgeBase
 from codedfl.estimators.training_rows import TrainingRows
-from codedfl.run.sums_in_process import scales_of, secure_sum_in_process, train_in_process
+from codedfl.run.sums_in_process import secure_sum_in_process, train_in_process
 from codedfl.solve.krylov import BlockKrylov
 from codedfl.typing import Floats
 
@@ -98,8 +98,8 @@ class _ChoosesRegularisation(RidgeBase):
         weights = [value * rows.share for value in candidates]
         solver = self._solver(weights[0])
         assert isinstance(solver, BlockKrylov)
-        problem = rows.problem(recipe, type(self).__name__)
-        train_in_process(problem, solver, scales_of(problem, self.number_bits), rows.colluders)
+        made = rows.made(recipe)
+        train_in_process(made, solver, made.scales(self.number_bits), rows.colluders)
         found = solver.path(weights)
         return [recipe.unshrunk(found[weight], value) for weight, value in zip(weights, candidates, strict=True)]
 

@@ -1,4 +1,4 @@
-"""The rows of a fit: who holds which, how much each weighs, and the problem that is trained on.
+"""The rows of a fit: who holds which, how much each weighs, and what is summed of them.
 
 Where the ids of devices come from is the estimators' business (``estimators``), what is learnt of the rows the base's
 (``ridge_base``).
@@ -13,12 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from codedfl.data.partition import by_device_column
 from codedfl.data.preprocessing import Moments
-from codedfl.data.problem import Problem
 from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
-from codedfl.run.sums_in_process import secure_moments_in_process
+from codedfl.run.sums_in_process import MadeRows, secure_moments_in_process
 from codedfl.typing import Floats
 
 # Rows with whole weights are repeated, unless that makes more than _MOST_REPEATED times as many rows.
@@ -51,25 +49,17 @@ class TrainingRows:
     def only(self, parts: dict[str, NDArray[np.int64]]) -> TrainingRows:
         return replace(self, parts=parts)
 
-    def problem(self, recipe: Recipe, name: str) -> Problem:
+    def made(self, recipe: Recipe) -> MadeRows:
+        """Features and labels of each device's rows."""
         order = np.concatenate(list(self.parts.values()))
         rows = recipe.rows(self.X[order], self.y[order])
         X, Y = rows.X, rows.Y
         if self.weights is not None:
             roots = np.sqrt(self.weights[order] / self.weights.max())[:, None]
             X, Y = (X * roots).astype(np.float32), Y * roots
-        return Problem(
-            name=name,
-            X=X,
-            Y=Y,
-            offsets=np.cumsum([0, *map(len, self.parts.values())]),
-            device_names=tuple(self.parts),
-            X_test=X[:0],
-            y_test=self.y[:0],
-            recipe=recipe,
-            clipped=rows.clipped,
-            provenance={"estimator": name, "devices": len(self.parts)},
-        )
+        ends = np.cumsum([len(part) for part in self.parts.values()])[:-1]
+        devices = zip(self.parts, np.split(X, ends), np.split(Y, ends), strict=True)
+        return MadeRows(recipe, {name: (features, labels) for name, features, labels in devices}, rows.clipped)
 
 
 def repeated(weights: Floats) -> tuple[NDArray[np.int64], Floats | None]:
@@ -98,7 +88,7 @@ def device_ids(X: Floats, device: ArrayLike) -> NDArray[Any]:
 
 def rows_by_id(ids: NDArray[Any]) -> dict[str, NDArray[np.int64]]:
     """Row numbers by device, in the order of the ids."""
-    parts = by_device_column(ids)
+    parts = [np.flatnonzero(ids == one) for one in np.unique(ids)]
     if len(parts) < 2:
         raise InvalidInput(f"device must name at least two devices, to hide one's data in the sum, got {ids[0]} only")
     return {str(ids[rows[0]]): rows for rows in parts}

@@ -18,13 +18,13 @@ from codedfl.crypto.noise import cross_noise, gram_noise
 from codedfl.crypto.sealed import Identity
 from codedfl.data.moments import secure_moments
 from codedfl.data.preprocessing import Moments
-from codedfl.data.problem import Problem
+from codedfl.data.recipe import Clipped, Recipe
 from codedfl.device.study_sums import HOLDERS_PER_ROLE, MANY_DEVICES
 from codedfl.engines.in_process import InProcess
 from codedfl.errors import InvalidInput
 from codedfl.exact.fitted_rows import fitted
 from codedfl.exact.row_noise import RowNoise
-from codedfl.exact.scales import Scales
+from codedfl.exact.scales import Bounds, Scales
 from codedfl.solve.solver import GramSolver, Solver
 from codedfl.solve.training import Training
 from codedfl.sum.device import Device
@@ -33,7 +33,7 @@ from codedfl.sum.memory import InMemory
 from codedfl.sum.session import Session
 from codedfl.sum.store import Store
 from codedfl.sum.terms import Participant, Terms
-from codedfl.typing import Floats
+from codedfl.typing import Floats, Singles
 
 _ASK = b"the sum"
 _DIGITS = 10
@@ -150,6 +150,30 @@ def secure_moments_in_process(
 # -- trainings
 
 
+@dataclass(frozen=True, eq=False)
+class MadeRows:
+    """Features and labels of every device's rows, as one recipe makes them; and how many values were clipped for it."""
+
+    recipe: Recipe
+    devices: Mapping[str, tuple[Singles, Floats]]
+    clipped: Clipped
+
+    @property
+    def n_samples(self) -> int:
+        return sum(len(X) for X, _ in self.devices.values())
+
+    @property
+    def bounds(self) -> Bounds:
+        """Public bounds; the largest device's size is rounded up to a power of two so as not to give it away."""
+        per_device = 1 << (max(len(X) for X, _ in self.devices.values()) - 1).bit_length()
+        return self.recipe.bounds(max(self.n_samples, per_device), per_device)
+
+    def scales(self, number_bits: int, noise: RowNoise | None = None) -> Scales:
+        """The grids of their products, in numbers of ``number_bits``."""
+        plain = Scales.on(1 << number_bits, self.bounds, self.recipe.n_features, len(self.devices))
+        return plain if noise is None else plain.with_noise(noise, self.recipe.n_outputs)
+
+
 @dataclass(frozen=True)
 class TrainedBySums:
     """A model, in how many exchanges it was made, and how many rows were shortened for noise."""
@@ -159,43 +183,36 @@ class TrainedBySums:
     shortened: int
 
 
-def scales_of(problem: Problem, number_bits: int, noise: RowNoise | None = None) -> Scales:
-    """The grids of a problem's products, in numbers of ``number_bits``."""
-    plain = Scales.on(1 << number_bits, problem.bounds, problem.n_features, problem.n_devices)
-    return plain if noise is None else plain.with_noise(noise, problem.n_outputs)
-
-
 def train_in_process(
-    problem: Problem,
+    rows: MadeRows,
     solver: Solver,
     scales: Scales,
     colluders: int = 1,
     noise: RowNoise | None = None,
     noise_seed: Callable[[str], bytes] = lambda _name: b"",
 ) -> TrainedBySums:
-    """The model of a problem, by the protocol on the rows of each device.
+    """The model of these rows, by the protocol on those of each device.
 
     A solver that takes X'X itself (``GramSolver``) is shown it; noise is for those alone.
     """
     shown = isinstance(solver, GramSolver)
-    cross, triangle = problem.n_features * problem.n_outputs, problem.n_features * (problem.n_features + 1) // 2
-    bits, most = (scales.modulus - 1).bit_length(), max(scales.cross_limit, problem.n_samples)
+    d, c = rows.recipe.n_features, rows.recipe.n_outputs
+    cross, triangle = d * c, d * (d + 1) // 2
+    bits, most = (scales.modulus - 1).bit_length(), max(scales.cross_limit, rows.n_samples)
     if shown:
         layout = Layout(bits, length=cross + triangle + 1, limit=max(most, scales.gram_limit))
     else:
-        room = scales.limit // scales.gram_limit
-        layout = Layout(bits, 1, cross + 1, most, problem.n_features, problem.n_outputs, room)
+        layout = Layout(bits, 1, cross + 1, most, d, c, scales.limit // scales.gram_limit)
     shortened = 0
     words = {}
-    for i, name in enumerate(problem.device_names):
-        rows = problem.rows_of(i)
-        X, Y, fit = fitted(problem.X[rows].astype(np.float64), problem.Y[rows], scales.bounds, noise)
+    for name, (features, labels) in rows.devices.items():
+        X, Y, fit = fitted(features.astype(np.float64), labels, scales.bounds, noise)
         shortened += fit.shortened
         words[name] = partial(_words, scales, layout, X, Y, noise_seed(name), shown=shown)
     session, store = session_of(words, layout, colluders)
-    training = Training(session, store, _ASK, scales, (problem.n_features, problem.n_outputs))
+    training = Training(session, store, _ASK, scales, (d, c))
     numbers = session.sum(_ASK)
-    theta = training.model(solver, numbers, None if noise is None else problem.bounds.samples)
+    theta = training.model(solver, numbers, None if noise is None else rows.bounds.samples)
     return TrainedBySums(theta, training.epochs, shortened)
 
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from codedfl.data.columns import Columns
-from codedfl.data.dataset import Dataset, as_labels
+from codedfl.data.task import as_labels
 from codedfl_lab.datasets import load
 from codedfl_lab.datasets.splitting import split_rows
 from codedfl_lab.datasets.table_file import TableReading
+from codedfl_lab.problems.dataset import Dataset
 
 
 def good(**changes: Any) -> dict[str, Any]:

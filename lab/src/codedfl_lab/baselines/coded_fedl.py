@@ -16,7 +16,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.data.problem import MINI_BATCHES, Problem
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, Singles
 from codedfl_lab.baselines.conventional import mini_batch_descent, mini_batch_load
@@ -40,6 +39,7 @@ from codedfl_lab.costs.times import (
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import Bulk, seal_macs, upload_times
 from codedfl_lab.privacy.views import Views, clear_views
+from codedfl_lab.problems.problem import MINI_BATCHES, Problem
 from codedfl_lab.schemes.descriptor import Scheme
 
 _FLOAT32_ROUNDING = 1e-5  # of sums of float32 products, as part of the mean diagonal: what is smaller may be rounding

@@ -13,7 +13,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from codedfl.data.problem import MINI_BATCHES, Problem
 from codedfl.typing import Floats
 from codedfl_lab.code.quorum import Quorum
 from codedfl_lab.costs.times import (
@@ -32,6 +31,7 @@ from codedfl_lab.costs.times import (
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import seal_macs
 from codedfl_lab.privacy.views import Views, clear_views
+from codedfl_lab.problems.problem import MINI_BATCHES, Problem
 from codedfl_lab.schemes.descriptor import Scheme
 
 

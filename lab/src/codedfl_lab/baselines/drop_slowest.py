@@ -13,7 +13,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats
 from codedfl_lab.baselines.conventional import ShowsGradients, mini_batch_descent, mini_batch_load
@@ -21,6 +20,7 @@ from codedfl_lab.code.quorum import Quorum
 from codedfl_lab.costs.times import EpochLoad, TrainingTimes, WorkShape, epoch_load, models
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import epoch_arrivals
+from codedfl_lab.problems.problem import Problem
 from codedfl_lab.schemes.descriptor import Scheme
 
 

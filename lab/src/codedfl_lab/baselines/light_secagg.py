@@ -13,7 +13,6 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from codedfl.data.problem import MINI_BATCHES
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, Seconds
 from codedfl_lab.baselines.conventional import Conventional, conventional_models
@@ -35,6 +34,7 @@ from codedfl_lab.fleet.latency import Direction
 from codedfl_lab.primes.ring import Ring
 from codedfl_lab.privacy.exposure import Exposure
 from codedfl_lab.privacy.views import Seen, Views, unit_forms, updates_of
+from codedfl_lab.problems.problem import MINI_BATCHES
 from codedfl_lab.schemes.descriptor import Scheme
 
 

@@ -16,7 +16,6 @@ from codedfl.cli import options as common
 from codedfl.cli.exit_codes import INTERRUPTED
 from codedfl.cli.screen import Screen, make_folder, score_name
 from codedfl.cli.settings import in_settings
-from codedfl.data.dataset import Dataset
 from codedfl.errors import CodedFLError, InvalidInput
 from codedfl.solve.descent import DERIVED
 from codedfl_lab.cli import inputs, options
@@ -29,6 +28,7 @@ from codedfl_lab.comparing.results import Results, SchemeResult, Took
 from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.clock import StragglerPolicy
 from codedfl_lab.fleet.latency import SharingConvention
+from codedfl_lab.problems.dataset import Dataset
 from codedfl_lab.report.fastest import leading_of
 from codedfl_lab.report.files import write_report, write_sweep
 from codedfl_lab.report.html import headline

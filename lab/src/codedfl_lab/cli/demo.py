@@ -15,7 +15,6 @@ import typer
 from codedfl.cli import options as common
 from codedfl.cli.exit_codes import BAD_INPUT, INTERRUPTED
 from codedfl.cli.screen import Screen, make_folder
-from codedfl.data.problem import Problem, make_problem
 from codedfl.report.text import score as score_text
 from codedfl.report.text import seconds as seconds_text
 from codedfl.solve.registry import make_solver
@@ -34,6 +33,7 @@ from codedfl_lab.costs.times import Conditions
 from codedfl_lab.datasets.digits import DIGITS
 from codedfl_lab.datasets.shifted_digits import SHIFTED_DIGITS
 from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.problems.problem import Problem, make_problem
 from codedfl_lab.report.fastest import leading_of
 from codedfl_lab.report.files import write_report
 from codedfl_lab.schemes.coded_padded import CodedPadded

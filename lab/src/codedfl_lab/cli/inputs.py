@@ -11,8 +11,7 @@ import numpy as np
 
 from codedfl.cli.options import listed
 from codedfl.cli.screen import Screen
-from codedfl.data.dataset import Dataset, Task
-from codedfl.data.problem import Problem, make_problem
+from codedfl.data.task import Task
 from codedfl.errors import InvalidInput
 from codedfl.run.sums_in_process import secure_moments_in_process
 from codedfl_lab import datasets
@@ -22,6 +21,8 @@ from codedfl_lab.datasets.shifted_digits import SHIFTED_DIGITS
 from codedfl_lab.datasets.table_file import TableReading
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency_models import latency_of
+from codedfl_lab.problems.dataset import Dataset
+from codedfl_lab.problems.problem import Problem, make_problem
 
 # Below this many training rows the kernel matrix has no use for the paper's 2000 features.
 FEW_ROWS = 10_000

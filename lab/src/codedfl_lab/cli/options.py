@@ -13,12 +13,12 @@ import typer
 from codedfl.cli.options import Label, in_data, refuse_unread
 from codedfl.cli.settings import in_settings
 from codedfl.data.features import FEATURE_MAPS
-from codedfl.data.partition import PARTITIONS
 from codedfl.errors import InvalidInput
 from codedfl_lab.comparing import paper
 from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import SharingConvention
+from codedfl_lab.problems.partition import PARTITIONS
 
 # An option under a heading of the help.
 in_model = partial(typer.Option, rich_help_panel="Model")

@@ -13,8 +13,6 @@ import numpy as np
 from codedfl.cli.screen import Screen, score_name
 from codedfl.data.features.rbf import RandomFourierFeatures
 from codedfl.data.features.scattering import WaveletScattering
-from codedfl.data.model import TrainedModel
-from codedfl.data.problem import Problem
 from codedfl.exact.row_noise import RowNoise
 from codedfl.files import write_bytes
 from codedfl.report.event_log import Begun
@@ -30,6 +28,7 @@ from codedfl_lab.comparing.results import csv_bytes
 from codedfl_lab.comparing.simulator import simulate
 from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.problems.problem import Problem, model_of
 from codedfl_lab.schemes.descriptor import CodedScheme
 from codedfl_lab.schemes.role_keys import RoleKeys
 from codedfl_lab.training.held_out import HeldOut
@@ -177,7 +176,7 @@ class TrainingRun:
         record = {**about, "protection": self.protection, "epochs": self.epochs[-1], "score": score}
         record |= {"kept_epoch": kept.epoch, "scored_on": kept.rows}
         model_file, trace_file = folder / MODEL_FILE, folder / TRACE_FILE
-        TrainedModel.of(problem, self.model, **record).save(model_file)
+        model_of(problem, self.model, **record).save(model_file)
         columns = (self.epochs, self.seconds, self.scores)
         write_bytes(trace_file, csv_bytes(("epoch", "seconds", "score"), zip(*columns, strict=True)))
         return {

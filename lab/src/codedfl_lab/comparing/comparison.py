@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codedfl.data.problem import PAPER_REGULARISATION, Problem
 from codedfl.errors import CodedFLError, InvalidInput
 from codedfl.solve.descent import DERIVED, STEPS
 from codedfl.solve.registry import make_solver, solver_kind
@@ -43,6 +42,7 @@ from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.costs.times import Conditions, Descent, Draws, TrainingTimes, WorkShape, epoch_end_times, models_key
 from codedfl_lab.costs.times import models as models_of
 from codedfl_lab.fleet.latency import SharingConvention
+from codedfl_lab.problems.problem import PAPER_REGULARISATION, Problem
 from codedfl_lab.schemes.descriptor import Scheme
 
 CENTRAL_MODELS = (
@@ -202,7 +202,7 @@ def compare(
 
     Examples
     --------
-    >>> from codedfl import make_problem
+    >>> from codedfl_lab import make_problem
     >>> from codedfl_lab import RoleKeys
     >>> from codedfl_lab import Conditions, Conventional, Entry, Fleet, Settings, compare
     >>> from codedfl_lab.datasets import load

@@ -1,8 +1,8 @@
 """The paper's experiment (section V): each of its numbers once.
 
 Numbers that lower layers compute with live there and are only named here: features, regularisation and mini-batches
-in ``data.problem``, the step in ``solve.descent``, the kernel parameter in ``data.features``, the devices and links in
-``fleet/paper.toml``. What is measured is never written here.
+in ``problems.problem``, the step in ``solve.descent``, the kernel parameter in ``data.features``, the devices and links
+in ``fleet/paper.toml``. What is measured is never written here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from codedfl.data.features.rbf import PAPER_GAMMA, PAPER_KERNEL_WIDTH
-from codedfl.data.problem import PAPER_FEATURES, PAPER_REGULARISATION
+from codedfl_lab.problems.problem import PAPER_FEATURES, PAPER_REGULARISATION
 
 FLEET = "paper"
 DEVICES = 25

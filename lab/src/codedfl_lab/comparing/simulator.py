@@ -21,7 +21,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.data.problem import Problem
 from codedfl.errors import RangeExceeded
 from codedfl.exact.row_noise import RowNoise
 from codedfl.solve.solver import Solver
@@ -30,6 +29,7 @@ from codedfl.typing import Floats, RandomBytes
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.costs.times import Conditions, WorkShape, order_of_devices
 from codedfl_lab.costs.timing import FleetTiming
+from codedfl_lab.problems.problem import Problem
 from codedfl_lab.schemes.descriptor import CodedScheme
 from codedfl_lab.training.in_process import Simulated
 from codedfl_lab.training.paced import Paced
@@ -101,7 +101,8 @@ def simulate(
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl import BlockKrylov, make_problem
+    >>> from codedfl import BlockKrylov
+    >>> from codedfl_lab import make_problem
     >>> from codedfl_lab import Conditions, Fleet, RoleKeys, simulate
     >>> from codedfl_lab.datasets import load
     >>> problem = make_problem(load("digits"), n_devices=10, n_features=50)

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codedfl.data.problem import MINI_BATCHES, Problem
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats
 from codedfl_lab.primes.fixed_point import FixedPoint
 from codedfl_lab.primes.planes import Planes
 from codedfl_lab.primes.ring import NARROW
+from codedfl_lab.problems.problem import MINI_BATCHES, Problem
 
 
 @dataclass(frozen=True, eq=False)

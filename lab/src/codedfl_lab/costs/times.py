@@ -16,7 +16,6 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.data.problem import Problem
 from codedfl.errors import InvalidInput
 from codedfl.solve.descent import StepSchedule, derived_step
 from codedfl.solve.solver import Solver
@@ -37,6 +36,7 @@ from codedfl_lab.fleet.latency import (
 from codedfl_lab.fleet.latency_models import latency_of
 from codedfl_lab.primes.fixed_point import FixedPoint
 from codedfl_lab.primes.ring import NARROW
+from codedfl_lab.problems.problem import Problem
 from codedfl_lab.schemes.descriptor import Scheme
 from codedfl_lab.schemes.role_keys import RoleKeyed
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from codedfl.additions import DATASETS
-from codedfl.data.dataset import Dataset
 from codedfl.errors import InvalidInput
 from codedfl.registry import Registry
 from codedfl.typing import FileProgress
@@ -19,6 +18,7 @@ from codedfl_lab.datasets.idx import FASHION_MNIST, MNIST
 from codedfl_lab.datasets.named import NamedDataset
 from codedfl_lab.datasets.shifted_digits import SHIFTED_DIGITS
 from codedfl_lab.datasets.table_file import TableReading, load_file
+from codedfl_lab.problems.dataset import Dataset
 
 __all__ = [
     "NAMED",

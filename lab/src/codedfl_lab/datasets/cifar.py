@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.data.dataset import Dataset
 from codedfl.errors import InvalidInput
 from codedfl.typing import FileProgress
 from codedfl_lab.datasets.archives import Archive, find_archive, members
 from codedfl_lab.datasets.named import NamedDataset
+from codedfl_lab.problems.dataset import Dataset
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _SIDE, _BATCH = 32, 10_000

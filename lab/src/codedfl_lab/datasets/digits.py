@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from codedfl.data.dataset import Dataset
 from codedfl.typing import FileProgress
 from codedfl_lab.datasets.named import NamedDataset
 from codedfl_lab.datasets.splitting import split_rows
+from codedfl_lab.problems.dataset import Dataset
 
 # The data come without a test part; everyone's accuracy must refer to the same one.
 _SPLIT_SEED = 0

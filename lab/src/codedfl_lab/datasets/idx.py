@@ -15,13 +15,13 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.data.dataset import Dataset
 from codedfl.data.tables.npz_file import MOST_INFLATION
 from codedfl.errors import InvalidInput
 from codedfl.typing import FileProgress
 from codedfl_lab.datasets.fetch import fetch_files
 from codedfl_lab.datasets.named import NamedDataset
 from codedfl_lab.datasets.source import Source, SourceFile
+from codedfl_lab.problems.dataset import Dataset
 
 _UNSIGNED_BYTE = 0x08
 _HEADER = 4

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from codedfl.data.dataset import Dataset
 from codedfl.typing import FileProgress
 from codedfl_lab.datasets.source import Source
+from codedfl_lab.problems.dataset import Dataset
 
 
 @dataclass(frozen=True)

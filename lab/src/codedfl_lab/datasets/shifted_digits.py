@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from codedfl.data.dataset import Dataset
 from codedfl.typing import FileProgress, Floats
 from codedfl_lab.datasets.digits import DIGITS
 from codedfl_lab.datasets.named import NamedDataset
+from codedfl_lab.problems.dataset import Dataset
 
 NAME = "digits-shifted"
 SIDE = 8

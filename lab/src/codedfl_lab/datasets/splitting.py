@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.data.dataset import Task
+from codedfl.data.task import Task
 from codedfl.errors import InvalidInput
 
 Indices = NDArray[np.int64]

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.authoring.guessed_columns import guess_columns
-from codedfl.data.dataset import Dataset, Task, as_labels, check_rows
 from codedfl.data.tables import RawTable, read_file
 from codedfl.data.tables.npz_file import NpzFile, matrix_table
+from codedfl.data.task import Task, as_labels
 from codedfl.errors import InvalidInput
 from codedfl_lab.datasets.splitting import split_rows
+from codedfl_lab.problems.dataset import Dataset, check_rows
 
 
 @dataclass(frozen=True)

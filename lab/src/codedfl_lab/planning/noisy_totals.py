@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from codedfl.crypto.noise import cross_noise, gram_noise
-from codedfl.data.problem import Problem
 from codedfl.exact.fitted_rows import fitted
 from codedfl.exact.gram import GramSum, symmetric
 from codedfl.exact.row_noise import GridNoise, RowNoise
@@ -24,6 +23,7 @@ from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.shrunken import shrunken_ridge
 from codedfl.typing import Floats
 from codedfl_lab.primes.fixed_point import FixedPoint
+from codedfl_lab.problems.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)

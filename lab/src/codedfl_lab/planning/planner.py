@@ -16,7 +16,6 @@ import numpy as np
 
 from codedfl.data.features.pca_rbf import PrincipalFourierFeatures
 from codedfl.data.features.rbf import RandomFourierFeatures
-from codedfl.data.problem import PAPER_REGULARISATION, Problem
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
 from codedfl.solve.descent import DERIVED
@@ -33,6 +32,7 @@ from codedfl_lab.comparing.timed_scheme import TimedScheme, Workload
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.costs.times import Conditions, Draws, WorkShape, epoch_end_times, models_key
 from codedfl_lab.planning.noisy_totals import NoisyTotals
+from codedfl_lab.problems.problem import PAPER_REGULARISATION, Problem
 from codedfl_lab.schemes.descriptor import Scheme
 from codedfl_lab.schemes.registry import SCHEMES
 from codedfl_lab.schemes.role_keys import RoleKeyed, RoleKeys, RoleSums
@@ -249,7 +249,7 @@ def plan(
 
     Examples
     --------
-    >>> from codedfl import make_problem
+    >>> from codedfl_lab import make_problem
     >>> from codedfl_lab import Conditions, Fleet, Limits, Search, plan
     >>> from codedfl_lab.datasets import load
     >>> problem = make_problem(load("digits"), n_devices=10, n_features=50)

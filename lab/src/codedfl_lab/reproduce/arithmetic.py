@@ -20,7 +20,6 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from codedfl.data.problem import make_problem
 from codedfl.errors import DataUnavailable
 from codedfl.solve.descent import STEPS, GradientDescent, StepSchedule, derived_step
 from codedfl.typing import Floats, Progress
@@ -33,6 +32,7 @@ from codedfl_lab.costs.times import Conditions, WorkShape, epoch_load
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import FleetLatency, epoch_arrivals
 from codedfl_lab.paper import PaperFixedPoint, TandonCode
+from codedfl_lab.problems.problem import make_problem
 from codedfl_lab.reproduce.paper_run import PaperRun, PaperTraining, PlainSums
 from codedfl_lab.reproduce.scope import software_versions
 from codedfl_lab.schemes.coded_padded import CodedPadded

@@ -17,7 +17,6 @@ import numpy as np
 
 from codedfl.data.features.pca_rbf import PrincipalFourierFeatures, low_frequencies
 from codedfl.data.features.rbf import RandomFourierFeatures
-from codedfl.data.problem import Problem, make_problem
 from codedfl.solve.registry import BLOCK_KRYLOV
 from codedfl.typing import Progress
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
@@ -43,6 +42,7 @@ from codedfl_lab.comparing.timed_scheme import gram_directions
 from codedfl_lab.costs.coded import role_steps
 from codedfl_lab.costs.prices import RING_MULTIPLE, at_published_prices
 from codedfl_lab.costs.times import Beginning, WorkShape, order_of_devices
+from codedfl_lab.problems.problem import Problem, make_problem
 from codedfl_lab.reproduce.reproduce import as_the_paper
 from codedfl_lab.reproduce.scope import ClaimScope, software_versions
 from codedfl_lab.reproduce.sizes import CHUNK_BITS, at_size, peers_at_sizes, speedups_against_devices

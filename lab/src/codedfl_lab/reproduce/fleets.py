@@ -20,7 +20,6 @@ from typing import Literal
 
 import numpy as np
 
-from codedfl.data.problem import Problem
 from codedfl.solve.registry import BLOCK_KRYLOV
 from codedfl.typing import Floats, Progress
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
@@ -36,6 +35,7 @@ from codedfl_lab.costs import groups_first as _costs  # how its times and models
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.costs.times import Conditions, Draws, WorkShape, epoch_end_times
 from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.problems.problem import Problem
 from codedfl_lab.reproduce.beyond import low_frequency_problems
 from codedfl_lab.reproduce.reproduce import as_the_paper
 from codedfl_lab.reproduce.scope import ClaimScope, software_versions

@@ -15,7 +15,6 @@ from statistics import fmean
 
 import numpy as np
 
-from codedfl.data.dataset import Dataset
 from codedfl.data.encoders import Items, encode, load_encoder
 from codedfl.data.features.feature_map import FeatureMap
 from codedfl.data.features.pca_rbf import PrincipalFourierFeatures, low_frequencies
@@ -24,6 +23,7 @@ from codedfl.typing import Progress, Rows, Singles
 from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.fleet.fleet import Fleet
+from codedfl_lab.problems.dataset import Dataset
 from codedfl_lab.reproduce.frozen_results import KernelRow
 from codedfl_lab.reproduce.frozen_rows import Embedded
 from codedfl_lab.reproduce.frozen_sums import closed_forms

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.analyses.heads import ClassSums, Head, all_heads
-from codedfl.data.dataset import Dataset
 from codedfl.data.preprocessing import Moments
-from codedfl.data.problem import make_problem
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
 from codedfl.typing import Floats, Integers, Singles
 from codedfl_lab.comparing import paper
 from codedfl_lab.planning.noisy_totals import NoisyTotals
+from codedfl_lab.problems.dataset import Dataset
+from codedfl_lab.problems.problem import make_problem
 from codedfl_lab.reproduce.frozen_rows import Embedded, held_out_rows
 
 EPSILONS = (1.0, 3.0, 8.0)

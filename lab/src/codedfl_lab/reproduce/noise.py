@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from codedfl.data.problem import Problem
 from codedfl.privacy.budget import DELTA, Budget
 from codedfl.privacy.calibration import advantage
 from codedfl.typing import Floats, Progress
@@ -23,6 +22,7 @@ from codedfl_lab.comparing import paper
 from codedfl_lab.comparing.paper import EXPERIMENTS
 from codedfl_lab.comparing.results import Claim, Written
 from codedfl_lab.planning.noisy_totals import NoisyTotals, plain_ridge
+from codedfl_lab.problems.problem import Problem
 from codedfl_lab.reproduce.noise_audit import FAULTS, AuditRow, audit
 from codedfl_lab.reproduce.scope import ClaimScope, software_versions
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.data.problem import Problem
 from codedfl.exact.gram import symmetric
 from codedfl.solve.descent import GradientDescent
 from codedfl.typing import Floats
@@ -17,6 +16,7 @@ from codedfl_lab.code.gradient_code import GradientCode
 from codedfl_lab.paper import Integers, PaperSystem, TandonCode
 from codedfl_lab.paper.system import whole_matrix
 from codedfl_lab.primes.fixed_point import FixedPoint
+from codedfl_lab.problems.problem import Problem
 
 
 class PlainSums:

@@ -11,8 +11,6 @@ from typing import get_args
 
 import numpy as np
 
-from codedfl.data.dataset import Dataset
-from codedfl.data.problem import Problem, make_problem
 from codedfl.errors import InvalidInput
 from codedfl.version import __version__
 from codedfl_lab import datasets
@@ -22,6 +20,8 @@ from codedfl_lab.comparing.paper import Experiment
 from codedfl_lab.costs.times import Conditions
 from codedfl_lab.fleet.fleet import Fleet
 from codedfl_lab.fleet.latency import SharingConvention
+from codedfl_lab.problems.dataset import Dataset
+from codedfl_lab.problems.problem import Problem, make_problem
 
 CONVENTIONS: tuple[SharingConvention, ...] = get_args(SharingConvention)
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from codedfl.data.problem import Problem
 from codedfl.typing import Floats
+from codedfl_lab.problems.problem import Problem
 
 LEAST_ROWS = 40
 """With fewer test rows nothing is chosen: half of them would mostly tell chance."""
@@ -28,7 +28,7 @@ class HeldOut:
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl import Dataset, make_problem
+    >>> from codedfl_lab import Dataset, make_problem
     >>> from codedfl_lab.training.held_out import HeldOut
     >>> X = np.linspace(-1, 1, 80)[:, None]
     >>> data = Dataset("made up", X, X[:, 0], X, X[:, 0], "regression", public_range=(-1.0, 1.0))

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from codedfl.crypto.sealed import Identity
-from codedfl.data.problem import Problem
 from codedfl.engines.in_process import InProcess
 from codedfl.errors import InvalidInput
 from codedfl.exact.row_noise import RowNoise
@@ -19,6 +18,7 @@ from codedfl.sum.events import Event
 from codedfl.typing import Floats, RandomBytes
 from codedfl_lab.parties.making import Parties, Rows, SecureSums, TrainingRoster
 from codedfl_lab.parties.statistic import RowsStatistic
+from codedfl_lab.problems.problem import Problem
 from codedfl_lab.schemes.descriptor import CodedScheme
 from codedfl_lab.training.train import train
 
@@ -65,7 +65,8 @@ class Simulated:
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl import BlockKrylov, Dataset, make_problem
+    >>> from codedfl import BlockKrylov
+    >>> from codedfl_lab import Dataset, make_problem
     >>> from codedfl_lab import CodedPadded
     >>> from codedfl_lab.training.in_process import Simulated
     >>> X, y = np.arange(24.0).reshape(12, 2), np.arange(12) % 2

@@ -24,7 +24,6 @@ from typing import Any
 from numpy.typing import NDArray
 
 from codedfl.contract.names import SERVER_NAME
-from codedfl.data.problem import Problem
 from codedfl.errors import CodedFLError
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.broker_folder import BrokerFolder, may_publish, may_read
@@ -33,6 +32,7 @@ from codedfl.solve.solver import Solver
 from codedfl.sum.asking import Patience
 from codedfl.typing import Floats
 from codedfl_lab.parties.making import Parties, TrainingRoster
+from codedfl_lab.problems.problem import Problem
 from codedfl_lab.schemes.descriptor import CodedScheme
 from codedfl_lab.training.at_broker import join, serve
 from codedfl_lab.training.in_process import SERVER, simulated_identity, statistic_of

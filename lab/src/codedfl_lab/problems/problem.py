@@ -13,16 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.data.dataset import Dataset
 from codedfl.data.features import FeatureChoice, FeatureMap, choose_features
 from codedfl.data.labels import Labels
-from codedfl.data.partition import partition
+from codedfl.data.model import TrainedModel
 from codedfl.data.preprocessing import Moments, Preprocessing
 from codedfl.data.recipe import Clipped, Recipe
 from codedfl.data.score import score_of
 from codedfl.errors import InvalidInput
 from codedfl.exact.scales import Bounds
 from codedfl.typing import Floats, Singles
+from codedfl_lab.problems.dataset import Dataset
+from codedfl_lab.problems.partition import partition
 
 # Mean and variance of columns, from the rows of each device.
 SecureMoments = Callable[[list[NDArray[Any]]], Moments]
@@ -46,7 +47,7 @@ class Problem:
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl import Dataset, make_problem
+    >>> from codedfl_lab import Dataset, make_problem
     >>> X, y = np.arange(24.0).reshape(12, 2), np.arange(12) % 2
     >>> rows = Dataset("made up", X, y, X, y, "classification", public_range=(0.0, 24.0))
     >>> problem = make_problem(rows, n_devices=3, features="linear")
@@ -175,7 +176,7 @@ def make_problem(
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl import Dataset, make_problem
+    >>> from codedfl_lab import Dataset, make_problem
     >>> X, y = np.arange(24.0).reshape(12, 2), np.arange(12) % 2
     >>> rows = Dataset("made up", X, y, X, y, "classification", public_range=(0.0, 24.0))
     >>> make_problem(rows, n_devices=3, n_features=50)
@@ -208,6 +209,11 @@ def make_problem(
         clipped=train.clipped,
         provenance={"dataset": data.name, "partition": name, "seed": seed, "devices": len(parts)},
     )
+
+
+def model_of(problem: Problem, theta: Floats, **provenance: Any) -> TrainedModel:
+    """The model that training on a problem gave; ``provenance`` is kept beside the problem's own."""
+    return TrainedModel(theta, problem.recipe, {**problem.provenance, **provenance})
 
 
 def _preprocessing(data: Dataset, parts: Sequence[NDArray[Any]], secure_moments: SecureMoments | None) -> Preprocessing:

@@ -3,24 +3,21 @@
 `Dataset` carries raw columns, before preprocessing and before the feature map, and refuses at birth whatever
 would spoil a training run later: no rows, rows that do not match, NaN or infinity, a single class.
 It does not say which device holds which row, unless the data themselves do (`device`): that is
-`codedfl.data.partition`.
+`codedfl_lab.problems.partition`.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.checks import check_matrix, check_vector
 from codedfl.data.columns import Columns
+from codedfl.data.task import Task
 from codedfl.errors import InvalidInput
 
-Task = Literal["classification", "regression"]
 Rows = NDArray[np.float32] | NDArray[np.float64]
-
-# Whole numbers with more distinct values than this are taken for quantities (ages, counts), not for names of classes.
-MOST_CLASSES_GUESSED = 20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -29,7 +26,7 @@ class Dataset:
 
     X_train, X_test: two-dimensional, float32 or float64, the same columns in both.
     y_train, y_test: whole numbers (int64) or text for classification, float64 for regression.
-    device: who holds each training row; None when the rows are still to be split (`codedfl.data.partition`).
+    device: who holds each training row; None when the rows are still to be split (`codedfl_lab.problems.partition`).
     public_range: least and greatest value any column can take, known without looking at the data;
         None when nothing is known (then `preprocessing` needs ranges or securely summed moments).
     columns: what each column of the table was, None when the rows never were a table.
@@ -38,7 +35,7 @@ class Dataset:
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl import Dataset
+    >>> from codedfl_lab import Dataset
     >>> X = np.arange(12.0).reshape(6, 2)
     >>> y = np.array(["low", "low", "low", "high", "high", "high"])
     >>> Dataset("made up", X[:4], y[:4], X[4:], y[4:], "classification")
@@ -111,30 +108,3 @@ def _check_labels(argument: str, y: NDArray[Any], rows: int, task: Task) -> None
         check_vector(argument, y)
     elif y.dtype != np.int64 and y.dtype.kind != "U":
         raise InvalidInput(f"{argument} must be int64 or text for classification, got {y.dtype}")
-
-
-def as_labels(y: NDArray[Any], task: Task | None) -> tuple[NDArray[Any], Task]:
-    """Bring labels of any type to those `Dataset` takes; with task None, also say what they are for.
-
-    Text is classes, and so are truth values and whole numbers with at most 20 distinct values that each stand
-    in two rows on average; everything else is a regression target. Floats that are all whole count as whole
-    numbers, since many programs write no others.
-    """
-    if y.dtype.kind == "U":
-        if task == "regression":
-            raise InvalidInput(f"labels must be numbers for regression, got {str(y[0])!r}")
-        return y, "classification"
-    if y.dtype.kind not in "biuf":
-        raise InvalidInput(f"labels must be text or numbers, got an array of {y.dtype}")
-    check_vector("labels", y)
-    numbers = y.astype(np.float64)
-    whole = numbers == np.round(numbers)
-    if task is None:
-        few = len(np.unique(numbers)) <= min(MOST_CLASSES_GUESSED, len(numbers) / 2)
-        task = "classification" if whole.all() and few else "regression"
-    if task == "regression":
-        return numbers, task
-    if not whole.all():
-        first = numbers[np.flatnonzero(~whole)[0]]
-        raise InvalidInput(f"labels must be text or whole numbers for classification, got {first}")
-    return y.astype(np.int64), task
