@@ -81,7 +81,7 @@ def test_a_study_is_run_without_them(tmp_path: Path):
             "scikit-learn must be installed for the estimators: pip install 'code",
         ),
         (
-            "from codedfl.analyses.inference import distributions; distributions()",
+            "from codedfl.analyses.distributions import distributions; distributions()",
             "scipy must be installed for p values: pip install 'codedfl[inference]'",
         ),
     ],

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from codedfl.analyses.inference import LeastSquaresFit
+from codedfl.analyses.least_squares import LeastSquaresFit
 from codedfl.analyses.linear import LinearTotal
 from codedfl.contract.merging import merged_study
 from codedfl.typing import Floats

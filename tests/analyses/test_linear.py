@@ -19,7 +19,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from statsmodels.stats.outliers_influence import variance_inflation_factor
 
-from codedfl.analyses.inference import Inference, LeastSquaresFit
+from codedfl.analyses.inference import Inference
+from codedfl.analyses.least_squares import LeastSquaresFit
 from codedfl.analyses.linear import LinearTotal
 from codedfl.analyses.study_analysis import refit
 from codedfl.contract.snapshot import Snapshot

@@ -15,7 +15,7 @@ import pytest
 from page_reader import Page
 
 from codedfl.analyses.analysis import NotFound
-from codedfl.analyses.inference import LeastSquaresFit
+from codedfl.analyses.least_squares import LeastSquaresFit
 from codedfl.analyses.left_out import terms_left_out
 from codedfl.analyses.residuals import ResidualsFinding
 from codedfl.analyses.scoring import ClassScore

@@ -12,7 +12,7 @@ import numpy as np
 
 from codedfl.analyses.cells import FEW, enough
 from codedfl.analyses.described import DescribedLevels, DescribedNumber, described_number, numbers_of
-from codedfl.analyses.inference import distributions
+from codedfl.analyses.distributions import distributions
 from codedfl.contract.study import Study
 from codedfl.statistics.arms import Arms
 from codedfl.typing import Integers, JsonObject

@@ -12,9 +12,10 @@ import numpy as np
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
 from codedfl.analyses.beginning import check_columns
 from codedfl.analyses.cells import FEW
+from codedfl.analyses.distributions import distributions
 from codedfl.analyses.glm import model_of, penalties
 from codedfl.analyses.glm_errors import triangle
-from codedfl.analyses.inference import CONSTANT, Inference, distributions
+from codedfl.analyses.inference import CONSTANT, Inference
 from codedfl.analyses.maximum import Fitted, NewtonSums, maximise
 from codedfl.analyses.survival import times_of
 from codedfl.analyses.without_constant import WithoutConstant

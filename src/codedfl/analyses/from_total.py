@@ -11,7 +11,7 @@ import numpy as np
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
 from codedfl.analyses.cells import enough
-from codedfl.analyses.inference import distributions
+from codedfl.analyses.distributions import distributions
 from codedfl.contract.models import StudyModel
 from codedfl.contract.models.from_total import AnovaModel, AssociationModel, ComponentsModel, CorrelationModel
 from codedfl.data.columns import ClassTarget, NumberTarget

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from codedfl.analyses.inference import distributions
+from codedfl.analyses.distributions import distributions
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, JsonObject
 

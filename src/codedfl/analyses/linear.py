@@ -7,7 +7,7 @@ n G - g g', and only then become floats: however far a column's mean lies from i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.analyses.heads import ClassSums
-from codedfl.analyses.inference import CONSTANT, Inference, LeastSquaresFit
+from codedfl.analyses.inference import CONSTANT, Inference
+from codedfl.analyses.lasso import LassoPath
+from codedfl.analyses.least_squares import LeastSquaresFit
 from codedfl.analyses.penalised import elastic_net_path, gcv_choice, weights_of_path
 from codedfl.analyses.scoring import NumberScore
 from codedfl.contract.study import GCV, Study, factors_of
@@ -26,7 +28,7 @@ from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
 from codedfl.solve.closed_form import ridge_solution
 from codedfl.statistics.gram import Gram
-from codedfl.typing import Floats, Integers, JsonObject
+from codedfl.typing import Floats, Integers
 
 # Below this part of the largest eigenvalue of the correlations a direction is rounding.
 _SINGULAR = 1e-9
@@ -454,53 +456,6 @@ class LinearTotal:
         if isinstance(target, NumberTarget):
             means = (means - target.range[0]) / self._half_range - 1.0
         return step / self._half_range, means
-
-
-@dataclass(frozen=True, eq=False)
-class LassoPath:
-    """Lasso or elastic net for every weight of a path.
-
-    l1_ratio: 1 is the lasso.
-    names: the constant, and the design columns.
-    weights, coefficients: falling weights, and a row of coefficients in the columns' units for each.
-    scores, criterion: what each was judged by: R^2 on held-out rows, or BIC where none are held out.
-    best, model: the place of the one that was chosen, and its model.
-
-    Examples
-    --------
-    See ``LinearTotal.lasso``, which makes it.
-    """
-
-    l1_ratio: float
-    names: tuple[str, ...]
-    weights: Floats
-    coefficients: Floats
-    scores: Floats
-    criterion: str
-    best: int
-    model: TrainedModel
-
-    def to_dict(self) -> JsonObject:
-        """For JSON; the model has a file of its own."""
-        return {
-            "l1_ratio": self.l1_ratio,
-            "names": list(self.names),
-            "weights": self.weights.tolist(),
-            "coefficients": self.coefficients.tolist(),
-            "scores": self.scores.tolist(),
-            "criterion": self.criterion,
-            "best": self.best,
-        }
-
-    def summary(self) -> str:
-        """What was chosen, at most 79 columns wide; columns that are not in it are counted."""
-        chosen = self.coefficients[self.best]
-        inside = [(name, b) for name, b in zip(self.names, chosen.tolist(), strict=True) if b or name == CONSTANT]
-        kind = "Lasso" if self.l1_ratio == 1 else f"Elastic net, l1_ratio {self.l1_ratio:g}"
-        lines = [f"{kind}, weight {self.weights[self.best]:.4g}: {self.criterion} {self.scores[self.best]:.4g}"]
-        lines += [f"{name[:64]:<64} {b:>12.5g}" for name, b in inside]
-        out = len(self.names) - len(inside)
-        return "\n".join((*lines, f"{out} column{'s' * (out != 1)} left out"))
 
 
 class _Part:

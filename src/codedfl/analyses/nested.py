@@ -7,7 +7,9 @@ from itertools import permutations
 from typing import Any, NamedTuple
 
 from codedfl.analyses.analysis import Finding
-from codedfl.analyses.inference import Inference, LeastSquaresFit, distributions
+from codedfl.analyses.distributions import distributions
+from codedfl.analyses.inference import Inference
+from codedfl.analyses.least_squares import LeastSquaresFit
 from codedfl.typing import JsonObject
 
 _SAME = ("target", "kind", "rows", "modelled", "events", "times", "strata", "constants", "sets")
@@ -48,7 +50,8 @@ def nested(findings: Sequence[Finding]) -> list[Nested]:
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.analyses.inference import Inference, LeastSquaresFit
+    >>> from codedfl.analyses.inference import Inference
+    >>> from codedfl.analyses.least_squares import LeastSquaresFit
     >>> from codedfl.analyses.nested import nested
     >>> from codedfl.analyses.robust import InferenceFinding
     >>> fits = LeastSquaresFit("days", 100, 1, 0.40, 2.0), LeastSquaresFit("days", 100, 2, 0.45, 1.93)

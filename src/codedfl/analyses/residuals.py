@@ -11,7 +11,7 @@ import numpy as np
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
 from codedfl.analyses.cells import joined
-from codedfl.analyses.inference import LeastSquaresFit
+from codedfl.analyses.least_squares import LeastSquaresFit
 from codedfl.analyses.robust import scaled_coefficients, units
 from codedfl.contract.models.residuals import ResidualsModel
 from codedfl.errors import InvalidInput

@@ -11,7 +11,8 @@ import numpy as np
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
 from codedfl.analyses.glm_errors import triangle
-from codedfl.analyses.inference import Inference, LeastSquaresFit
+from codedfl.analyses.inference import Inference
+from codedfl.analyses.least_squares import LeastSquaresFit
 from codedfl.analyses.linear import LinearTotal, by_level_of
 from codedfl.contract.models.robust import RobustModel
 from codedfl.errors import InvalidInput
@@ -26,7 +27,7 @@ class RobustFit:
 
     Examples
     --------
-    >>> from codedfl.analyses.inference import LeastSquaresFit
+    >>> from codedfl.analyses.least_squares import LeastSquaresFit
     >>> from codedfl.analyses.robust import RobustFit
     >>> RobustFit(LeastSquaresFit("days", 100, 1, 0.4, 2.0), "HC3").facts()[-1]
     ('Standard errors', 'HC3')

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
-from codedfl.analyses.inference import distributions
+from codedfl.analyses.distributions import distributions
 from codedfl.contract.models import TimedModel
 from codedfl.contract.models.survival import SurvivalModel
 from codedfl.contract.timing import n_groups

@@ -10,7 +10,8 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from codedfl.analyses.inference import Inference
-from codedfl.analyses.linear import LassoPath, LinearTotal
+from codedfl.analyses.lasso import LassoPath
+from codedfl.analyses.linear import LinearTotal
 from codedfl.contract.models.robust import HC, RobustModel
 from codedfl.data.columns import NumberTarget
 from codedfl.errors import InvalidInput

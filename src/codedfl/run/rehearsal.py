@@ -127,6 +127,7 @@ class Rehearsed:
         self._made_up = self.roster == roster
         server_key = self._identities[""].public.hex()
         self.study = replace(study, roster=self.roster.digest().hex(), server_key=server_key)
+        self.sums = StudySums(self.study, self.roster)
         self.snapshots = dict(snapshots or {})
         self.owners: dict[str, list[str]] = {}  # whose rows are in which sum
         self.findings: dict[str, list[DisclosureFinding]] = {}  # what its operator would be asked about, by device
@@ -176,16 +177,15 @@ class Rehearsed:
 
     def devices(self) -> dict[str, Device]:
         """Those that take part, as their operators would run them."""
-        sums = StudySums(self.study, self.roster)
         names = [name for name in self.roster.keys if name in self.snapshots or name in self.roster.helpers]
-        return {name: self._device(sums, name) for name in names}
+        return {name: self._device(name) for name in names}
 
-    def _device(self, sums: StudySums, name: str) -> Device:
+    def _device(self, name: str) -> Device:
         identity, rows, study = self._identities[name], self.snapshots.get(name), self.study
         seed = identity.tag(b"codedfl noise|" + study.digest()) if study.noise is not None else b""
         ledger = LedgerBase()
-        memory = LedgerMemory(sums, ledger)
-        contract = ApprovedStudy(sums, None if rows is None else lambda: rows, seed, memory.content)
+        memory = LedgerMemory(self.sums, ledger)
+        contract = ApprovedStudy(self.sums, None if rows is None else lambda: rows, seed, memory.content)
         with ledger.ledger() as approved:
             pod, own = self.roster.pod_of(name), study.statistics
             who = (study.digest(), study.name, study.edition, "a rehearsal", "now", pod, own, None)
@@ -196,10 +196,10 @@ class Rehearsed:
         self, engine: Engine, watch: RunWatch | None = None, on_epoch: Callable[[int], object] = lambda _epoch: None
     ) -> StudyTotals:
         """Who answers the asks of the study's analyses, over an engine of ``devices``."""
-        sums, store, watch = StudySums(self.study, self.roster), Store(), watch or RunWatch()
+        store, watch = Store(), watch or RunWatch()
         session = Session(
             engine,
-            sums,
+            self.sums,
             self._identities[""],
             store,
             spare=self.study.spare_replies,
@@ -208,7 +208,7 @@ class Rehearsed:
             wall=lambda: 0.0,
             random_bytes=lambda count: hashlib.sha256(b"codedfl rehearsal").digest()[:count],
         )
-        return StudyTotals(sums, session, store, on_epoch, watch.take)
+        return StudyTotals(self.sums, session, store, on_epoch, watch.take)
 
     def run(
         self,
@@ -230,7 +230,7 @@ class Rehearsed:
             on_epoch(exchanges, engine.now())
 
         with closing(watch):
-            watch.take(begun_study(StudySums(self.study, self.roster)))
+            watch.take(begun_study(self.sums))
             totals = self.totals(engine, watch, ended)
             with watch.told_how_it_ends():
                 findings = drive(self.study, totals.answer, before)
@@ -256,11 +256,10 @@ def rehearse(
     before: a kept total of others, to which the study is added.
     """
     before.check(rehearsed.study, rehearsed.roster.owners)
-    sums = StudySums(rehearsed.study, rehearsed.roster)
     absent = sorted(set(rehearsed.roster.owners) - set(rehearsed.snapshots))
-    if objection := too_few(sums, {*rehearsed.snapshots, *rehearsed.roster.helpers}):
+    if objection := too_few(rehearsed.sums, {*rehearsed.snapshots, *rehearsed.roster.helpers}):
         raise NotEnoughDevices(f"{objection}; not taking part: {', '.join(absent)}", absent)
-    delay = timing(sums, rng)
+    delay = timing(rehearsed.sums, rng)
 
     def with_losses(device: str, request: bytes, reply: bytes) -> float | None:
         lost = device in gone and kind_of(request) in ("answer", "certify")

@@ -6,8 +6,8 @@ Server and devices are the real ones (``sum``); each device is given the numbers
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -30,45 +30,17 @@ from codedfl.solve.training import Training
 from codedfl.sum.device import Device
 from codedfl.sum.layout import Layout, Words
 from codedfl.sum.memory import InMemory
+from codedfl.sum.one_sum import OneSum
 from codedfl.sum.session import Session
 from codedfl.sum.store import Store
 from codedfl.sum.terms import Participant, Terms
 from codedfl.typing import Floats, Singles
 
-_ASK = b"the sum"
+ASK = b"the sum"
 _DIGITS = 10
 _DIGIT_BITS = 36
 _FRACTION_BITS = _DIGITS * _DIGIT_BITS // 2
 LARGEST = 2.0**_FRACTION_BITS  # about 1.5e54: an entry must be smaller, also a sum of squares of 1e25
-
-
-@dataclass(frozen=True)
-class OneSum:
-    """A contract of one request: how it is laid out, and this device's words of it."""
-
-    terms: Terms
-    of: Layout
-    make: Callable[[], Words] = field(default=lambda: np.zeros(0, dtype=np.uint64))
-
-    def layout(self, ask: bytes) -> Layout:
-        """The same for whatever is asked."""
-        del ask
-        return self.of
-
-    def groups(self, ask: bytes) -> Collection[int]:
-        """Whoever is there."""
-        del ask
-        return ()
-
-    def needs(self, ask: bytes) -> Collection[bytes]:
-        """Nothing."""
-        del ask
-        return ()
-
-    def words(self, ask: bytes) -> Words:
-        """What this device adds up."""
-        del ask
-        return self.make()
 
 
 def session_of(words: Mapping[str, Callable[[], Words]], layout: Layout, colluders: int) -> tuple[Session, Store]:
@@ -77,12 +49,12 @@ def session_of(words: Mapping[str, Callable[[], Words]], layout: Layout, collude
     Examples
     --------
     >>> import numpy as np
-    >>> from codedfl.run.sums_in_process import session_of
+    >>> from codedfl.run.sums_in_process import ASK, session_of
     >>> from codedfl.sum.layout import Layout
     >>> layout = Layout.of_vector(2, limit=100)
     >>> words = {name: lambda: layout.words_of(np.array([1, -2])) for name in ("a", "b", "c")}
     >>> session, _ = session_of(words, layout, colluders=1)
-    >>> session.sum(b"")
+    >>> session.sum(ASK)
     [3, -6]
     """
     identities = {name: Identity(hashlib.sha256(f"codedfl in process {name}".encode()).digest()) for name in words}
@@ -91,11 +63,11 @@ def session_of(words: Mapping[str, Callable[[], Words]], layout: Layout, collude
     holders = HOLDERS_PER_ROLE * (colluders + 1) if len(people) > MANY_DEVICES else None
     terms = Terms(bytes(32), server.public, people, colluders, holders=holders)
     devices = {
-        name: Device(name, identities[name], OneSum(terms, layout, make), InMemory(), now=lambda: 0.0)
+        name: Device(name, identities[name], OneSum(terms, ASK, layout, make), InMemory(), now=lambda: 0.0)
         for name, make in words.items()
     }
     store, engine = Store(), InProcess({name: one.reply for name, one in devices.items()})
-    return Session(engine, OneSum(terms, layout), server, store, wall=lambda: 0.0), store
+    return Session(engine, OneSum(terms, ASK, layout), server, store, wall=lambda: 0.0), store
 
 
 def colluders_among(n_devices: int, colluders: int | None = None) -> int:
@@ -120,7 +92,7 @@ def secure_sum_in_process(vectors: Sequence[Floats], colluders: int = 1) -> Floa
     layout = Layout.of_vector(digits[0].size, len(vectors) << _DIGIT_BITS)
     words = {f"device-{i}": partial(layout.words_of, one.reshape(-1)) for i, one in enumerate(digits)}
     session, _ = session_of(words, layout, colluders_among(len(vectors), max(1, colluders)))
-    totals = np.reshape(np.array(session.sum(_ASK), dtype=object), digits[0].shape)
+    totals = np.reshape(np.array(session.sum(ASK), dtype=object), digits[0].shape)
     weights = [2 ** (_DIGIT_BITS * place) for place in range(_DIGITS)]
     return np.array([whole / 2**_FRACTION_BITS for whole in np.array(weights, dtype=object) @ totals])
 
@@ -210,8 +182,8 @@ def train_in_process(
         shortened += fit.shortened
         words[name] = partial(_words, scales, layout, X, Y, noise_seed(name), shown=shown)
     session, store = session_of(words, layout, colluders)
-    training = Training(session, store, _ASK, scales, (d, c))
-    numbers = session.sum(_ASK)
+    training = Training(session, store, ASK, scales, (d, c))
+    numbers = session.sum(ASK)
     theta = training.model(solver, numbers, None if noise is None else rows.bounds.samples)
     return TrainedBySums(theta, training.epochs, shortened)
 

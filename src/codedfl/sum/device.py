@@ -11,14 +11,15 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
-from typing import ClassVar, Protocol
+from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from codedfl.crypto.sealed import KEY_BYTES, Identity
 from codedfl.errors import MessageRefused, RangeExceeded
 from codedfl.sum import wire
+from codedfl.sum.contract import Contract
 from codedfl.sum.keys import (
     NONCE_BYTES,
     ExchangeKey,
@@ -36,12 +37,11 @@ from codedfl.sum.keys import (
     total_text,
     upload_text,
 )
-from codedfl.sum.layout import Layout, Words
+from codedfl.sum.layout import Layout
 from codedfl.sum.memory import MOST_CONTENT, Generation, InMemory, Memory
 from codedfl.sum.pad_sums import PadSum
 from codedfl.sum.pads import add_pads
 from codedfl.sum.signatures import check_signature
-from codedfl.sum.terms import Terms
 from codedfl.sum.wire import Enrolment, ListEntry, Refused
 from codedfl.typing import RandomBytes
 
@@ -50,29 +50,6 @@ log = logging.getLogger("codedfl.device")
 MOST_SECONDS = 60 * 24 * 3600  # a generation lasts no longer than this
 _MOST_TILE_SUMS = 2  # sums of pads that are kept, each as large as an upload
 _MOST_SECRETS = 1 << 16
-
-
-class Contract(Protocol):
-    """What a device knows of a study by itself: the server chooses none of it."""
-
-    @property
-    def terms(self) -> Terms:
-        """Who takes part."""
-
-    def layout(self, ask: bytes) -> Layout:
-        """How a statistic is laid out; ``Refused`` where it does not follow from the study."""
-
-    def groups(self, ask: bytes) -> Collection[int]:
-        """The disclosure groups that are in this sum; empty where any union of groups may be."""
-
-    def needs(self, ask: bytes) -> Collection[bytes]:
-        """Digests of the contents that the others of these functions read: the device has them before it calls those.
-
-        They are found by digest where the device keeps them (``Memory.content``).
-        """
-
-    def words(self, ask: bytes) -> Words:
-        """What this device adds up over its frozen rows, noise included. The same ask always has the same words."""
 
 
 class Device:

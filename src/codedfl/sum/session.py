@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -22,12 +22,12 @@ from codedfl.errors import InvalidInput, NotEnoughDevices, WrongAnswers
 from codedfl.sum import events, wire
 from codedfl.sum.asking import Asking, Engine, Patience
 from codedfl.sum.certified import CertifiedTotal
+from codedfl.sum.contract import ServedStudy
 from codedfl.sum.goals import Answer, Certify, Close, Draw, Enrol, KeptUpload, Question, Upload
 from codedfl.sum.keys import digest
 from codedfl.sum.known import GenerationOver, KeyLost, Known
 from codedfl.sum.layout import LOW_BITS, TILE, Layout, Words, product
 from codedfl.sum.store import Key, Store
-from codedfl.sum.terms import Terms
 from codedfl.typing import RandomBytes
 
 _RESTARTS = 32
@@ -39,23 +39,6 @@ Objection = Callable[[Collection[str]], str]
 def _none(here: Collection[str]) -> str:
     del here
     return ""
-
-
-class ServedStudy(Protocol):
-    """What the server knows of a study: the same as its devices (``device.Contract``), without rows."""
-
-    @property
-    def terms(self) -> Terms:
-        """Who takes part."""
-
-    def layout(self, ask: bytes) -> Layout:
-        """How a statistic is laid out."""
-
-    def groups(self, ask: bytes) -> Collection[int]:
-        """The disclosure groups that are in this sum; empty where any union of groups may be."""
-
-    def needs(self, ask: bytes) -> Collection[bytes]:
-        """Digests of the contents that the ask needs (``Session.offer``)."""
 
 
 class Session:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from codedfl.crypto.sealed import Identity
@@ -12,45 +11,19 @@ from codedfl.errors import InvalidInput
 from codedfl.sum.asking import Engine
 from codedfl.sum.device import Device, Memory
 from codedfl.sum.keys import pack
-from codedfl.sum.layout import Layout, Words
+from codedfl.sum.layout import Layout
+from codedfl.sum.one_sum import OneSum
 from codedfl.sum.session import Session
 from codedfl.sum.terms import Participant, Terms
-from codedfl.sum.wire import Refused
 from codedfl_lab.parties.making import Parties, Rows, TrainingRoster
-from codedfl_lab.parties.statistic import ASK, Numbers, RowsStatistic
-
-
-@dataclass(frozen=True)
-class RoleStudy:
-    """What devices and server know of a training by role keys; a device has its numbers beside."""
-
-    terms: Terms
-    form: Layout
-    make: Callable[[], Numbers] | None = None
-
-    def layout(self, ask: bytes) -> Layout:
-        if ask != ASK:
-            raise Refused("request", "the statistic must be the rows of the training, got another")
-        return self.form
-
-    def groups(self, ask: bytes) -> Collection[int]:
-        del ask
-        return ()
-
-    def needs(self, ask: bytes) -> Collection[bytes]:
-        del ask
-        return ()
-
-    def words(self, ask: bytes) -> Words:
-        assert ask == ASK and self.make is not None
-        return self.form.words_of(*self.make())
+from codedfl_lab.parties.statistic import ASK, RowsStatistic
 
 
 @dataclass(frozen=True)
 class RoleParties(Parties):
     """See ``Parties``."""
 
-    study: RoleStudy
+    study: OneSum
     statistic: RowsStatistic
     spare: int
     blocks: int
@@ -72,12 +45,13 @@ class RoleParties(Parties):
         terms = Terms(digest, roster.server, people, colluders, holders=holders or None)
         bits, words = _width(statistic)
         form = Layout(bits, words, sizes.length, statistic.limit, sizes.size, sizes.columns, sizes.room)
-        return cls(RoleStudy(terms, form), statistic, spare, blocks)
+        return cls(OneSum(terms, ASK, form), statistic, spare, blocks)
 
     def device(
         self, name: str, identity: Identity, rows: Rows, memory: Memory, *, noise_seed: bytes = b"", **more: Any
     ) -> Device:
-        study = RoleStudy(self.study.terms, self.study.form, lambda: self.statistic.numbers(*rows(), noise_seed))
+        form, numbers = self.study.form, self.statistic.numbers
+        study = replace(self.study, make=lambda: form.words_of(*numbers(*rows(), noise_seed)))
         return Device(name, identity, study, memory, **more)
 
     def server(self, engine: Engine, identity: Identity, **more: Any) -> Session:

@@ -1,0 +1,48 @@
+"""A contract of one request: what estimators and trainings sum, where no study says more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from codedfl.sum.layout import Layout, Words
+from codedfl.sum.terms import Terms
+from codedfl.sum.wire import Refused
+
+
+@dataclass(frozen=True)
+class OneSum:
+    """One request, how it is laid out, and this device's words of it; the server has none.
+
+    Examples
+    --------
+    See ``codedfl.run.sums_in_process``, whose devices have one.
+    """
+
+    terms: Terms
+    ask: bytes
+    form: Layout
+    make: Callable[[], Words] = field(default=lambda: np.zeros(0, dtype=np.uint64))
+
+    def layout(self, ask: bytes) -> Layout:
+        """Of the one request; another is refused."""
+        if ask != self.ask:
+            raise Refused("request", f"the request must be for {self.ask.decode()}, got another")
+        return self.form
+
+    def groups(self, ask: bytes) -> Collection[int]:
+        """Whoever is there."""
+        del ask
+        return ()
+
+    def needs(self, ask: bytes) -> Collection[bytes]:
+        """Nothing."""
+        del ask
+        return ()
+
+    def words(self, ask: bytes) -> Words:
+        """What this device adds up."""
+        del ask
+        return self.make()
