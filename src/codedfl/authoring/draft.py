@@ -480,7 +480,7 @@ def study_text(draft: Draft) -> str:
     """The study file.
 
     >>> age, ill = DraftColumn("age", grid=(0.0, 120.0, 1.0)), DraftColumn("ill", ("no", "yes"))
-    >>> study_text(Draft("stay", (age,), ill)).splitlines()[3]
+    >>> study_text(Draft("stay", (age,), ill)).splitlines()[4]
     'name = "stay"'
     """
     lines = [
