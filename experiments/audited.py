@@ -25,7 +25,7 @@ from experiments.local_study import LocalStudy, agree, digits_study, digits_tabl
 
 BEFORE = 19_176  # at 0.3
 GOAL = 8_000
-LIMIT = 9_500  # disclosure control judges over all approvals and columns: 1300 lines, which the goal did not have
+LIMIT = 9_350  # disclosure control judges over all approvals and columns: 1300 lines, which the goal did not have
 _SECONDS = 300.0
 _FEATURES = {"linear": 0, "rbf": 50}
 

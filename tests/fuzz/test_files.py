@@ -21,8 +21,8 @@ from mutation import INPUTS, damaged, damaged_list, fuzz
 from codedfl.analyses.driving import read_total
 from codedfl.authoring.formula import expand
 from codedfl.contract.enrolment import EnrolmentRequest, load_enrolment
+from codedfl.contract.former_ledger import former_ledger
 from codedfl.contract.kit import Kit, load_kit
-from codedfl.contract.ledger import Ledger
 from codedfl.contract.policy import load_policy
 from codedfl.contract.roster import Roster, load_roster
 from codedfl.contract.seen import SeenRows
@@ -158,7 +158,7 @@ def test_ledgers_of_0_3():
     approval = [bytes(32), "s", 1, "w", "t", ["a", "b"], ["gram"], [0.5], 2, 9, 0, "y", []]
     given, asked = [[bytes(32), "gram", b"a", b"run", "t"]], [[bytes(32), b"e"]]
     saved = msgspec.msgpack.encode(["codedfl-ledger-1", [approval], given, asked])
-    counts = fuzz(Ledger.of_former, [saved], damaged_list)
+    counts = fuzz(former_ledger, [saved], damaged_list)
     assert counts["taken"] > 0 and counts["refused"] > INPUTS // 5
 
 

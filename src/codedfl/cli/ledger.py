@@ -1,7 +1,11 @@
-"""``codedfl site ledger``: what a device approved and contributed, and what that may have cost its rows."""
+"""``codedfl site ledger``, ``accept`` and ``withdraw``: what a device approved and contributed, and what it cost.
+
+And what its operator adds to it, or takes back, beside approvals.
+"""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -90,3 +94,43 @@ def show_ledger(
 
 def _gone(one: Approval) -> JsonObject:
     return {"study": one.name, "digest": one.digest.hex(), "edition": one.edition, "who": one.who, "when": one.when}
+
+
+def accept_groups(
+    digest: Annotated[str, typer.Argument(help="How the study's digest begins, as codedfl site ledger shows it.")],
+    groups: Annotated[str, typer.Option(metavar="N,N", help="The disclosure groups, as codedfl roster show has them.")],
+    name: Annotated[str, typer.Option(metavar="NAME", help="This device's name, as on the roster.")],
+    who: Annotated[str, typer.Option(metavar="NAME", help="Who accepts it.")],
+    why: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the record.")],
+    state: State = None,
+) -> None:
+    """Accept that a study's sums are over other disclosure groups than before, on record.
+
+    For example since a hospital has left, or is back. The difference of both sums is about those groups alone.
+
+    Example: `codedfl site accept 1a2b3c --groups 0,1 --name site-1 --who "Dr. Example" --why "site-7 has left"`
+    """
+    try:
+        numbers = [int(one) for one in groups.split(",")]
+    except ValueError:
+        raise InvalidInput(f"--groups must be numbers with commas, got {groups!r:.80}") from None
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    with DeviceFolder.of(state or default_state_dir(), name).ledger() as ledger:
+        ledger.accept_groups(digest, numbers, who, why, when)
+    Screen().sentence(f"sums over the disclosure groups {groups} are accepted by {printable(who)}: {printable(why)}")
+
+
+def withdraw_approval(
+    digest: Annotated[str, typer.Argument(help="How the study's digest begins, as codedfl site ledger shows it.")],
+    name: Annotated[str, typer.Option(metavar="NAME", help="This device's name, as on the roster.")],
+    state: State = None,
+) -> None:
+    """Take back an approval to which this device has not contributed yet.
+
+    For example of a file with a mistake. Its rows are then free for another study. What was contributed cannot be taken
+    back.
+
+    Example: `codedfl site withdraw 1a2b3c --name site-1`
+    """
+    gone = DeviceFolder.of(state or default_state_dir(), name).withdraw(digest)
+    Screen().sentence(f"{printable(gone.name)}, version {gone.edition}, is not approved any more; its rows are free")

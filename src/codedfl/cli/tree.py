@@ -85,14 +85,14 @@ TREE = (
             "Read what a study means on this device's rows, and record that it may take part in exactly it.",
         ),
         accept=(
-            "approve:accept_groups",
+            "ledger:accept_groups",
             "Accept that a study's sums are over other disclosure groups than before, on record.",
         ),
         sign_roster=(
             "roster_change:sign_roster",
             "Sign a change of disclosure groups with this device's key, after reading what becomes computable.",
         ),
-        withdraw=("approve:withdraw_approval", "Take back an approval to which this device has not contributed yet."),
+        withdraw=("ledger:withdraw_approval", "Take back an approval to which this device has not contributed yet."),
         check=(
             "join:check_site",
             "Say whether this machine is ready to join: certificate, clock, disk, approval, rows and broker.",

@@ -71,7 +71,9 @@ class DeviceFolder:
         data = self._read(former)
         if data is None:
             return
-        old = Ledger.of_former(data)
+        from codedfl.contract.former_ledger import former_ledger
+
+        old = former_ledger(data)
         with self.base.ledger() as ledger:
             for approval in old.approvals:
                 if ledger.approval(approval.digest) is None:

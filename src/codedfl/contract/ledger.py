@@ -11,9 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import msgspec
 import numpy as np
 
 from codedfl.contract.judgement import DisclosureFinding, Past
@@ -24,7 +23,6 @@ from codedfl.errors import InvalidInput
 if TYPE_CHECKING:
     from codedfl.contract.former import FormerRows
 
-FORMAT = "codedfl-ledger-1"  # of 0.3
 _OTHER_NUMBERS = "a statistic must have the numbers that it had before: data, code or rounding have changed"
 _MOST_CENSUS = 256  # rounds, over the life of a study: each is decided by those before it
 
@@ -336,34 +334,3 @@ class Ledger:
             self.questions.append(entry)
 
     # -- the file of 0.3
-
-    @classmethod
-    def of_former(cls, data: bytes) -> Ledger:
-        """The ledger file of 0.3; anything else is refused. What it counted keeps counting.
-
-        >>> Ledger.of_former(b"")
-        Traceback (most recent call last):
-        ...
-        codedfl.errors.InvalidInput: the ledger of 0.3 must be one that codedfl 0.3 wrote: it was damaged
-        """
-        try:
-            said, approvals, given, asked = msgspec.msgpack.decode(data, type=_FORMER)
-            if said != FORMAT:
-                raise ValueError(said)
-            contributions = (Contribution(study, name, argument, b"", when) for study, name, argument, _, when in given)
-            known = {(one.digest, one.argument): one for one in contributions}
-            return cls([_former_approval(*one) for one in approvals], known.values(), asked)
-        except (ValueError, TypeError, msgspec.MsgspecError):
-            raise InvalidInput("the ledger of 0.3 must be one that codedfl 0.3 wrote: it was damaged") from None
-
-
-_FormerApproval = tuple[
-    bytes, str, int, str, str, list[str], list[str], list[float], int, int, int, str, tuple[float, ...]
-]
-_FORMER = tuple[str, list[_FormerApproval], list[tuple[bytes, str, bytes, bytes, str]], list[tuple[bytes, bytes]]]
-
-
-def _former_approval(*fields: Any) -> Approval:
-    digest, name, edition, who, when, pod, statistics, rho, width, rows, held_out, *_ = fields
-    cost = rho[0] if rho else None
-    return Approval(digest, name, edition, who, when, frozenset(pod), tuple(statistics), cost, width, rows, held_out)

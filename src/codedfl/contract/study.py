@@ -27,7 +27,6 @@ from codedfl.data.columns import (
     gaps,
     without_codes,
 )
-from codedfl.data.derived import Factor, interval, product
 from codedfl.data.features import FEATURE_MAPS, FeatureChoice, FeatureMap, Principal, choose_features, own_keys
 from codedfl.data.preprocessing import Preprocessing
 from codedfl.data.tables import RawTable
@@ -36,6 +35,7 @@ from codedfl.privacy.budget import Budget
 from codedfl.typing import Floats, Integers, JsonObject, Rows
 
 if TYPE_CHECKING:  # with the first recipe: reading a study needs none
+    from codedfl.data.derived import Factor
     from codedfl.data.model import TrainedModel
     from codedfl.data.recipe import Recipe
     from codedfl.exact.scales import Bounds, Scales
@@ -202,7 +202,7 @@ class Study:
         ends = {one.name: one.range for one in self.columns if not isinstance(one, DerivedColumn)}
         for one in self.columns:
             if isinstance(one, DerivedColumn):
-                low, high = interval(one.factors, ends)
+                low, high = one.reach(ends)
                 room = one.grid.step / 2
                 if not one.grid.range[0] <= low + room or not high - room <= one.grid.range[1]:
                     raise InvalidInput(
@@ -493,7 +493,7 @@ class Study:
         clipped = np.zeros(len(self.columns), dtype=np.int64)
         seen: dict[str, Rows] = {}
         for place, one in enumerate(self.columns):
-            values = product(one.factors, seen) if isinstance(one, DerivedColumn) else table.column(one.name)
+            values = one.product(seen) if isinstance(one, DerivedColumn) else table.column(one.name)
             codes[:, place], report = one.codes(values, table.name)
             objection = report.objection(table.name)
             if objection is not None:

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from codedfl.checks import check_vector
-from codedfl.data.derived import FUNCTIONS
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, JsonObject, Unchecked
 
@@ -148,10 +147,13 @@ class TargetLabels(Labels):
     function: str = ""
 
     def __post_init__(self) -> None:
-        if self.function not in ("", *FUNCTIONS):
-            raise InvalidInput(
-                f"function of the target must be one of {', '.join(FUNCTIONS)}, got {self.function!r:.40}"
-            )
+        if self.function:
+            from codedfl.data.derived import FUNCTIONS  # of few targets
+
+            if self.function not in FUNCTIONS:
+                raise InvalidInput(
+                    f"function of the target must be one of {', '.join(FUNCTIONS)}, got {self.function!r:.40}"
+                )
         if not -np.inf < self.low < self.high < np.inf:
             raise InvalidInput(f"low must be below high, both finite, got {self.low} and {self.high}")
 
@@ -177,6 +179,8 @@ class TargetLabels(Labels):
         """
         if not self.function:
             return y
+        from codedfl.data.derived import FUNCTIONS
+
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             found: NDArray[Any] = FUNCTIONS[self.function][0](y)
         return found

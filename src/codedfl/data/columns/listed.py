@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from codedfl.data.columns.column import ColumnReport
 from codedfl.data.columns.number import DerivedColumn, NumberColumn
 from codedfl.data.columns.said import Column, column_of
-from codedfl.data.derived import product
 from codedfl.data.tables.table import RawTable
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, JsonObject, Rows, Unchecked
@@ -84,7 +83,7 @@ class Columns:
         seen: dict[str, Rows] = {}
         for column, values in zip(self.columns, self._values(table), strict=True):
             place = slice(start, start + column.width)
-            values = product(column.factors, seen) if isinstance(column, DerivedColumn) else values
+            values = column.product(seen) if isinstance(column, DerivedColumn) else values
             X[:, place], report = column.encode(values, table.name)
             seen[column.name] = column.made_of(values)
             reports.append(report)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from codedfl.data.columns.column import BaseColumn, ColumnReport
 from codedfl.data.columns.grid import GAP, LEVEL, Grid, Units, as_used, no_step
 from codedfl.data.columns.values import all_numbers, as_numbers, without_codes
-from codedfl.data.derived import Factor
 from codedfl.errors import InvalidInput
 from codedfl.typing import Floats, Integers, JsonObject, Rows
+
+if TYPE_CHECKING:
+    from codedfl.data.derived import Factor
 
 
 @dataclass(frozen=True)
@@ -179,6 +182,18 @@ class DerivedColumn(NumberColumn):
     """
 
     factors: tuple[Factor, ...] = ()
+
+    def product(self, seen: Mapping[str, Rows]) -> Floats:
+        """Its numbers, of what the other columns of the same rows have."""
+        from codedfl.data.derived import product  # most studies derive no column
+
+        return product(self.factors, seen)
+
+    def reach(self, ends: Mapping[str, tuple[float, float] | None]) -> tuple[float, float]:
+        """The least and the largest that the factors give where columns lie within these ends."""
+        from codedfl.data.derived import interval
+
+        return interval(self.factors, ends)
 
     @property
     def base(self) -> int:

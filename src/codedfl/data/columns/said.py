@@ -8,7 +8,6 @@ from typing import Any
 from codedfl.data.columns.category import CategoryColumn
 from codedfl.data.columns.number import DerivedColumn, NumberColumn
 from codedfl.data.columns.values import as_text
-from codedfl.data.derived import Factor
 from codedfl.errors import InvalidInput
 from codedfl.typed import only, record, typed
 from codedfl.typing import Unchecked
@@ -48,6 +47,8 @@ def column_of(said: Unchecked, usual_scale: str = "moments", more: Collection[st
             f"{called('factors')} must be a list of 1 to {_MOST_FACTORS}, got"
             f" {'nothing' if factors is None else f'{factors!r:.80}'}"
         )
+    from codedfl.data.derived import Factor  # most studies derive no column
+
     made = tuple(Factor.from_dict(one) for one in factors)
     plain = {"scale": usual_scale, **{key: value for key, value in said.items() if key != "factors"}}
     return DerivedColumn(**record(NumberColumn, plain, called), factors=made)
