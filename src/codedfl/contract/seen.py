@@ -182,7 +182,7 @@ def counted_with(study: Study) -> tuple[str, ...]:
     Intervals between the knots and cuts of one column, and its levels, are cells: combinations of what divides it are
     sums over cells. Powers, functions and products are not.
 
-    >>> from codedfl.data.columns import NumberColumn
+    >>> from codedfl.data.columns import NumberColumn, NumberTarget
     >>> age = NumberColumn("age", (0.0, 110.0), 1.0)
     >>> counted_with(Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4))
     ('age', 'days')

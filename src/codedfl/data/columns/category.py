@@ -66,11 +66,6 @@ class CategoryColumn(BaseColumn):
         raise InvalidInput(f"column {self.name!r} must be a number with a range and a step, got a category")
 
     @property
-    def base(self) -> int:
-        """The code of the reference."""
-        return 0
-
-    @property
     def design_names(self) -> tuple[str, ...]:
         """The columns of X that it becomes: one for each level but the first."""
         return tuple(f"{self.name} = {level}" for level in self.levels[1:]) if self.in_model else ()

@@ -22,6 +22,11 @@ class BaseColumn(ABC):
         """What sums are of: the column, or a function of it."""
         return self.name
 
+    @property
+    def base(self) -> int:
+        """The code that most rows may have in common."""
+        return 0
+
     @abstractmethod
     def codes(self, values: Rows, table: str) -> tuple[Integers, ColumnReport]:
         """The whole number of each row, and what was odd."""

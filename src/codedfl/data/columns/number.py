@@ -94,11 +94,6 @@ class NumberColumn(Number):
             )
 
     @property
-    def base(self) -> int:
-        """The code that most rows may have in common."""
-        return 0
-
-    @property
     def design_names(self) -> tuple[str, ...]:
         """The columns of X that it becomes: the number, and the mark of its missing values."""
         marked = self.missing is not None and self.indicator
