@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from codedfl.sum.layout import Layout, Words
 from codedfl.sum.terms import Terms
 from codedfl.sum.wire import Refused
+
+
+def no_words() -> Words:
+    """The server's: it has no rows. A function of this module, since contracts are sent to other processes.
+
+    Examples
+    --------
+    >>> no_words().size
+    0
+    """
+    return np.zeros(0, dtype=np.uint64)
 
 
 @dataclass(frozen=True)
@@ -24,7 +35,7 @@ class OneSum:
     terms: Terms
     ask: bytes
     form: Layout
-    make: Callable[[], Words] = field(default=lambda: np.zeros(0, dtype=np.uint64))
+    make: Callable[[], Words] = no_words
 
     def layout(self, ask: bytes) -> Layout:
         """Of the one request; another is refused."""

@@ -142,7 +142,8 @@ def _device(
 def _as_a_child(target: Any, *arguments: Any) -> None:
     """Ctrl-C is the parent's, who stops us in order; a parent that is killed takes us along."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    logging.getLogger("codedfl").setLevel(logging.ERROR)  # devices that are killed are no news here
+    for who in ("codedfl", "asyncio"):  # devices that are killed are no news here
+        logging.getLogger(who).setLevel(logging.ERROR)
     parent = multiprocessing.parent_process()
     assert parent is not None
 
