@@ -18,7 +18,8 @@ import click
 import numpy as np
 import typer
 
-from codedfl.authoring.draft import draft_of_table, study_text
+from codedfl.authoring.from_sample import draft_of_table
+from codedfl.authoring.study_text import study_text
 from codedfl.cli.app import app
 from codedfl.cli.exit_codes import MEANINGS
 from codedfl.cli.settings import settings_of

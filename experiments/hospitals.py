@@ -32,7 +32,9 @@ import statsmodels.api as sm
 from codedfl.analyses.glm import GlmFit
 from codedfl.analyses.inference import Inference
 from codedfl.analyses.scoring import NumberScore
-from codedfl.authoring.draft import draft_from_table_one, draft_of_table, study_text
+from codedfl.authoring.from_sample import draft_of_table
+from codedfl.authoring.from_table_one import draft_from_table_one
+from codedfl.authoring.study_text import study_text
 from codedfl.contract.merging import merged_study, recoded
 from codedfl.contract.models import MODELS
 from codedfl.contract.policy import Policy

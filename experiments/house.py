@@ -167,7 +167,8 @@ def small_table() -> RawTable:
 
 def small_text(table: RawTable) -> str:
     """The study file that is drafted for it."""
-    from codedfl.authoring.draft import draft_of_table, study_text
+    from codedfl.authoring.from_sample import draft_of_table
+    from codedfl.authoring.study_text import study_text
 
     return study_text(draft_of_table(table, "days", "stays", task="regression"))
 

@@ -19,7 +19,8 @@ import pytest
 from experiments.house import fleet_memory
 from experiments.local_study import LocalStudy, agree
 
-from codedfl.authoring.draft import draft_of_table, study_text
+from codedfl.authoring.from_sample import draft_of_table
+from codedfl.authoring.study_text import study_text
 from codedfl.data.tables import as_raw_table
 from codedfl.run.rehearsal import dealt_out
 

@@ -16,7 +16,8 @@ from sklearn.datasets import load_diabetes
 from codedfl import load_study
 from codedfl.analyses.study_analysis import refit
 from codedfl.authoring.check import check_table
-from codedfl.authoring.draft import draft_of_table, study_text
+from codedfl.authoring.from_sample import draft_of_table
+from codedfl.authoring.study_text import study_text
 from codedfl.contract.merging import merged_study, recoded
 from codedfl.contract.policy import Policy
 from codedfl.contract.study import SubModel

@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 
 from codedfl.analyses.table_one import QUANTILES, DescribedNumber, TableOneFinding
-from codedfl.authoring.draft import draft_from_table_one, draft_of_table, study_text
+from codedfl.authoring.from_sample import draft_of_table
+from codedfl.authoring.from_table_one import draft_from_table_one
+from codedfl.authoring.study_text import study_text
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import parse_study
 from codedfl.data.tables import RawTable, as_raw_table

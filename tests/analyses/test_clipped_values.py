@@ -12,7 +12,8 @@ import statsmodels.api as sm
 from codedfl.analyses.cells import Clipping
 from codedfl.analyses.driving import findings_json, read_total, total_json
 from codedfl.analyses.study_analysis import refit
-from codedfl.authoring.draft import draft_of_table, study_text
+from codedfl.authoring.from_sample import draft_of_table
+from codedfl.authoring.study_text import study_text
 from codedfl.contract.models import SubModel
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import parse_study

@@ -15,7 +15,9 @@ from experiments.statistics.robust import made_up as robust_case
 
 from codedfl.analyses.glm import GlmFinding
 from codedfl.analyses.robust import InferenceFinding
-from codedfl.authoring.draft import draft_from_table_one, draft_of_table, study_text
+from codedfl.authoring.from_sample import draft_of_table
+from codedfl.authoring.from_table_one import draft_from_table_one
+from codedfl.authoring.study_text import study_text
 from codedfl.contract.models import StudyModel
 from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.models.poisson import PoissonModel

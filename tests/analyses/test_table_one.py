@@ -14,7 +14,9 @@ import pytest
 from codedfl.analyses.described import DescribedLevels, DescribedNumber, drafted_range, quantile
 from codedfl.analyses.driving import findings_json
 from codedfl.analyses.table_one import TableOneFinding
-from codedfl.authoring.draft import draft_from_table_one, draft_of_table, study_text
+from codedfl.authoring.from_sample import draft_of_table
+from codedfl.authoring.from_table_one import draft_from_table_one
+from codedfl.authoring.study_text import study_text
 from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.roster import Roster

@@ -16,8 +16,9 @@ from clinics import AGE, CRP, DAYS, KEY, SEX, STUDY, agreed, identity
 
 from codedfl.analyses.glm import GlmFinding
 from codedfl.authoring.check import check_table
-from codedfl.authoring.draft import draft_of_table, study_text
 from codedfl.authoring.formula import Response, draft_with_formula, expand, formula_objection, parse_formula
+from codedfl.authoring.from_sample import draft_of_table
+from codedfl.authoring.study_text import study_text
 from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.design_columns import check_design
 from codedfl.contract.device_folder import DeviceFolder

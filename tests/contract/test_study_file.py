@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codedfl.authoring.check import check_table
-from codedfl.authoring.draft import draft_of_table, study_text
+from codedfl.authoring.from_sample import draft_of_table
 from codedfl.authoring.ranges import fitting_range, unit_of_record
+from codedfl.authoring.study_text import study_text
 from codedfl.contract.merging import merged_study, recoded
 from codedfl.contract.models import SubModel
 from codedfl.contract.study import Study

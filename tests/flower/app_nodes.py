@@ -14,7 +14,8 @@ from experiments.local_study import LocalStudy, agree
 from flwr.app import Context, Message, RecordDict
 from sklearn.datasets import load_diabetes
 
-from codedfl.authoring.draft import draft_of_table, study_text
+from codedfl.authoring.from_sample import draft_of_table
+from codedfl.authoring.study_text import study_text
 from codedfl.data.tables import RawTable, as_raw_table
 from codedfl.flower.client import make_client_app
 from codedfl.flower.records import HELLO, Hello

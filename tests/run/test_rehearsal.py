@@ -15,8 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from approved_studies import NAMES, same_findings, studies, tables
-from codedfl.authoring.draft import draft_of_table, study_text
+from codedfl.authoring.from_sample import draft_of_table
 from codedfl.authoring.ranges import drafted_grid
+from codedfl.authoring.study_text import study_text
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import parse_study
 from codedfl.data.tables import RawTable, as_raw_table, no_tables

@@ -12,17 +12,11 @@ import typer
 from rich.text import Text
 
 from codedfl.authoring.check import TableCheck, check_table
-from codedfl.authoring.draft import (
-    PARTICIPANTS,
-    SMALLEST_CELL,
-    Draft,
-    described_quantiles,
-    draft_from_table_one,
-    draft_of_table,
-    pooled,
-    study_text,
-)
+from codedfl.authoring.draft import PARTICIPANTS, Draft
 from codedfl.authoring.drafted_model import LINEAR, task_of, with_room
+from codedfl.authoring.from_sample import draft_of_table, pooled
+from codedfl.authoring.from_table_one import described_quantiles, draft_from_table_one
+from codedfl.authoring.study_text import SMALLEST_CELL, study_text
 from codedfl.cli import options
 from codedfl.cli.exit_codes import BAD_INPUT
 from codedfl.cli.screen import Screen, check_writable, table

@@ -71,7 +71,8 @@ def load_study(path: Path | str) -> Study:
     >>> import tempfile
     >>> import numpy as np
     >>> from codedfl import load_study
-    >>> from codedfl.authoring.draft import draft_of_table, study_text
+    >>> from codedfl.authoring.from_sample import draft_of_table
+    >>> from codedfl.authoring.study_text import study_text
     >>> from codedfl.data.tables import as_raw_table
     >>> table = {"age": np.array([34.0, 58.0, 71.0]), "days": np.array([3.5, 6.2, 7.1])}
     >>> with tempfile.TemporaryDirectory() as folder:

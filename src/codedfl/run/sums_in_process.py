@@ -63,11 +63,11 @@ def session_of(words: Mapping[str, Callable[[], Words]], layout: Layout, collude
     holders = HOLDERS_PER_ROLE * (colluders + 1) if len(people) > MANY_DEVICES else None
     terms = Terms(bytes(32), server.public, people, colluders, holders=holders)
     devices = {
-        name: Device(name, identities[name], OneSum(terms, ASK, layout, make), InMemory(), now=lambda: 0.0)
+        name: Device(name, identities[name], OneSum(terms, (ASK,), layout, make), InMemory(), now=lambda: 0.0)
         for name, make in words.items()
     }
     store, engine = Store(), InProcess({name: one.reply for name, one in devices.items()})
-    return Session(engine, OneSum(terms, ASK, layout), server, store, wall=lambda: 0.0), store
+    return Session(engine, OneSum(terms, (ASK,), layout), server, store, wall=lambda: 0.0), store
 
 
 def colluders_among(n_devices: int, colluders: int | None = None) -> int:

@@ -1,4 +1,4 @@
-"""A contract of one request: what estimators and trainings sum, where no study says more."""
+"""A contract of one vector: what estimators and trainings sum, where no study says more."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def no_words() -> Words:
 
 @dataclass(frozen=True)
 class OneSum:
-    """One request, how it is laid out, and this device's words of it; the server has none.
+    """The requests for one vector, how it is laid out, and this device's words of it; the server has none.
 
     Examples
     --------
@@ -33,14 +33,15 @@ class OneSum:
     """
 
     terms: Terms
-    ask: bytes
+    asks: Collection[bytes]
     form: Layout
     make: Callable[[], Words] = no_words
 
     def layout(self, ask: bytes) -> Layout:
-        """Of the one request; another is refused."""
-        if ask != self.ask:
-            raise Refused("request", f"the request must be for {self.ask.decode()}, got another")
+        """Of the vector; any other request is refused."""
+        if ask not in self.asks:
+            named = " or ".join(one.decode() for one in self.asks)
+            raise Refused("request", f"the request must be for {named}, got another")
         return self.form
 
     def groups(self, ask: bytes) -> Collection[int]:

@@ -45,7 +45,7 @@ class RoleParties(Parties):
         terms = Terms(digest, roster.server, people, colluders, holders=holders or None)
         bits, words = _width(statistic)
         form = Layout(bits, words, sizes.length, statistic.limit, sizes.size, sizes.columns, sizes.room)
-        return cls(OneSum(terms, ASK, form), statistic, spare, blocks)
+        return cls(OneSum(terms, (ASK,), form), statistic, spare, blocks)
 
     def device(
         self, name: str, identity: Identity, rows: Rows, memory: Memory, *, noise_seed: bytes = b"", **more: Any
