@@ -239,3 +239,33 @@ def test_sums_of_a_merged_study_are_those_of_pooled_rows():
     assert total_of(one, Ask("gram", decision.merged), frozen) == total_of(
         one, Ask("gram", decision.merged), [together]
     )
+
+
+@pytest.mark.parametrize(("missing", "indicator", "told"), [(4, True, False), (4, False, False), (9, True, True)])
+def test_how_many_values_are_missing_is_in_no_sum_unless_the_census_passes_them(
+    missing: int, indicator: bool, told: bool
+):
+    """Without its mark a missing value is what fills it: all sums are those of the tables with the fill."""
+    one = study("s", number("age"), number("crp", missing=7.0, indicator=indicator))
+    gaps = [table | {"crp": [*table["age"]]} for table in map(rows, range(9))]
+    for place in range(missing):
+        gaps[place]["crp"][place] = None
+    filled = [table | {"crp": [7.0 if value is None else value for value in table["crp"]]} for table in gaps]
+    merged = census_of(one, snapshots(one, gaps)).merged
+    sums = [
+        [total_of(one, Ask(name, merged), snapshots(one, tables)) for name in ("cells", "gram")]
+        for tables in (gaps, filled)
+    ]
+    assert (sums[0] != sums[1]) == told
+
+
+def test_held_out_rows_are_counted_and_nothing_of_them():
+    """No census counts the levels and classes of held-out rows where they have no products."""
+    one = replace(study("s", WARD), target=ILL, held_out=0.5)
+    assert not one.holds_out_gram
+    (kept,) = snapshots(one, [{**rows(0), "died": [0, 1] * (len(rows(0)["ward"]) // 2)}])
+    assert kept.held_out.any()
+    codes, target = kept.codes.copy(), kept.target.copy()
+    codes[kept.held_out], target[kept.held_out] = 0, 0
+    changed = replace(kept, codes=codes, target=target)
+    assert total_of(one, Ask("cells"), [kept]) == total_of(one, Ask("cells"), [changed])

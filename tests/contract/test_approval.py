@@ -569,7 +569,7 @@ def test_the_screen_says_how_many_rows_are_kept_for_the_score(folder: DeviceFold
     (said,) = (one.answers[-1] for one in seen[0] if one.question == "What of a table is used?")
     assert said == (
         f"10% of the rows ({kept} of {rows} here), drawn by a key of this machine, are held out for the score, or"
-        " are in no sum where the census finds too few people in them"
+        " are in no sum where the census finds too few people"
     )
 
 

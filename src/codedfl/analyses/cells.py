@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,23 +19,18 @@ from codedfl.typing import Integers, JsonObject
 FEW = "few"
 
 
-@dataclass(frozen=True)
-class Count:
-    """Rows of a cell, among training rows and among held-out rows.
+class Count(NamedTuple):
+    """Rows to train on, and held-out rows.
 
     Examples
     --------
     >>> from codedfl.analyses.cells import Count
-    >>> Count(40, 9) + Count(2, 0)
-    Count(rows=42, held_out_rows=9)
+    >>> Count(40, 9)
+    Count(rows=40, held_out_rows=9)
     """
 
     rows: int
     held_out_rows: int = 0
-
-    def __add__(self, other: Count) -> Count:
-        """Both cells together."""
-        return Count(self.rows + other.rows, self.held_out_rows + other.held_out_rows)
 
 
 @dataclass(frozen=True)
@@ -89,7 +84,7 @@ class Clipping:
 class CellCounts:
     """The total of ``cells`` by name.
 
-    study: with the mergings of its census.
+    study: with the mergings of its census. levels, classes: training rows of each.
 
     Examples
     --------
@@ -98,7 +93,7 @@ class CellCounts:
     >>> from codedfl.data.columns import NumberColumn, NumberTarget
     >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3)
-    >>> found = CellCounts(study, [80, 0, 79, 20, 0, 20, 6, 0, 0])
+    >>> found = CellCounts(study, [80, 20, 6, 0, 0])
     >>> found.rows, found.clipped
     (Count(rows=80, held_out_rows=20), Clipping(rows=100, values={'age': 6}))
     """
@@ -108,14 +103,13 @@ class CellCounts:
         if len(total) != expected or min(total) < 0:
             raise InvalidInput(f"a total of cells must be {expected} counts, got {len(total)}")
         sizes = cell_sizes(study)
-        counts = np.array(total[: 2 * sum(sizes)], dtype=np.int64).reshape(2, -1).T.tolist()
         ends = np.cumsum(sizes).tolist()
-        cells = [[Count(*one) for one in counts[end - size : end]] for size, end in zip(sizes, ends, strict=True)]
+        cells = [list(total[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
         names = [one.name for one in study.columns]
-        self.rows = cells[0][0]
-        self.columns = dict(zip(names, cells[1 : 1 + len(names)], strict=True))
+        self.rows = Count(total[0], total[ends[-1]])
+        self.levels = dict(zip(names, cells[1 : 1 + len(names)], strict=True))
         self.classes = [one for part in cells[1 + len(names) :] for one in part]
-        clipped = zip((*names, study.target.name), total[2 * sum(sizes) : -1], strict=True)
+        clipped = zip((*names, study.target.name), total[ends[-1] + 1 : -1], strict=True)
         values = {name: count for name, count in clipped if count}
         self.clipped = Clipping(self.rows.rows + self.rows.held_out_rows, values)
         self.left_out = reported(study, total[-1])

@@ -34,7 +34,7 @@ def drive(study: Study, answer: Callable[[Ask], Answer], before: KeptSum = NOTHI
     >>> study = Study("stays", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 5000, 1000, 3, held_out=0.0)
     >>> totals = {
     ...     "census": Decision(),
-    ...     "cells": [30, 0, 30, 0, 0, 0, 0, 0, 0],
+    ...     "cells": [30, 0, 0, 0, 0],
     ...     "gram": [30, 0, 0, 2000, 2000, 2000],
     ... }
     >>> found = drive(study, lambda ask: totals[ask.statistic])

@@ -90,7 +90,7 @@ def proportional_odds(totals: Totals, model: ProportionalOddsModel) -> Generator
     check_columns(totals, model)
     problem = OrdinalProblem(totals, model, len(totals.counts.classes) - 1)
     target = totals.study.target
-    shares = np.cumsum([one.rows for one in totals.counts.classes]) / totals.counts.rows.rows
+    shares = np.cumsum(totals.counts.classes) / totals.counts.rows.rows
     first = np.zeros(problem.spread.width)
     first[: problem.thresholds] = np.log(shares[:-1] / (1.0 - shares[:-1]))
     found = yield from maximise(totals, problem, first)

@@ -179,7 +179,7 @@ def conduct(study: Study, before: KeptSum = NOTHING_KEPT) -> Generator[Ask, Any,
     <Ask for census>
     >>> run.send(Decision())
     <Ask for cells>
-    >>> run.send([30, 0, 30, 0, 0, 0, 0, 0, 0])
+    >>> run.send([30, 0, 0, 0, 0])
     <Ask for gram>
     >>> try:
     ...     run.send([30, 0, 0, 2000, 2000, 2000])

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from codedfl.analyses.analysis import Finding, Totals, register_analysis
 from codedfl.analyses.arms import Arm, arms_of, differences, tests_of
-from codedfl.analyses.cells import FEW, CellCounts, Count, rare_together, reported, unmarked
+from codedfl.analyses.cells import FEW, CellCounts, rare_together, reported, unmarked
 from codedfl.analyses.described import (
     QUANTILES,
     DescribedLevels,
@@ -193,9 +193,9 @@ def _column(
         return _levels(one, final, counts)
     if sums is None or final is None:  # it varies in too few people
         return None
-    name, gaps = one.name, counts.columns[one.name][0]
-    missing = FEW if name in few else reported(study, gaps.rows)
-    rows = None if missing == FEW else counts.rows.rows - gaps.rows
+    name = one.name
+    missing = FEW if name in few else reported(study, counts.rows.rows - sums.rows)
+    rows = None if missing == FEW else sums.rows
     found = described_number(study, name, sums, (rows, missing), one.missing)
     return replace(found, clipped=name in counts.clipped.values, missing_codes=one.missing_codes)
 
@@ -203,7 +203,7 @@ def _column(
 def _target(study: Study, counts: CellCounts, sums: Sums | None) -> DescribedNumber | DescribedLevels:
     target = study.target
     if isinstance(target, ClassTarget):
-        rows, names = [one.rows for one in counts.classes], tuple(map(str, target.classes))
+        rows, names = counts.classes, tuple(map(str, target.classes))
         rare = rare_together(rows, study.smallest_cell)
         shown: list[tuple[str, int | None]] = [(name, rows[i]) for i, name in enumerate(names) if i not in rare]
         together = sum(rows[place] for place in rare)
@@ -222,8 +222,8 @@ def _levels(column: CategoryColumn, final: NumberColumn | CategoryColumn | None,
     """The levels that the census has left, and those that it has merged by their names; no count of a column of one."""
     said: list[tuple[str, int | None]]
     if isinstance(final, CategoryColumn):
-        cells: Sequence[Count] = counts.columns[column.name]
-        said = [(_named(column, final, level), cell.rows) for level, cell in zip(final.levels, cells, strict=True)]
+        rows = counts.levels[column.name]
+        said = [(_named(column, final, level), n) for level, n in zip(final.levels, rows, strict=True)]
     else:
         said = [(", ".join(column.levels), None)]
     return DescribedLevels(column.name, column.levels, tuple(said), column.missing, column.other, column.missing_codes)

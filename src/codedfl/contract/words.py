@@ -157,7 +157,7 @@ def _held_out(study: Study, own: Snapshot | None) -> tuple[str, ...]:
     here = "" if own is None else f" ({int(own.held_out.sum())} of {len(own)} here)"
     return (
         f"{study.held_out:.0%} of the rows{here}, drawn by a key of this machine, are held out for the score, or"
-        " are in no sum where the census finds too few people in them",
+        " are in no sum where the census finds too few people",
     )
 
 

@@ -1,11 +1,10 @@
-"""Exact counts after the census: rows, rows of every level, missing value and class, clipped values, rows left out."""
+"""Exact counts after the census: rows, rows of every level and class, clipped values, rows left out."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from codedfl.contract.cells import StudyCells
 from codedfl.contract.snapshot import Snapshot
@@ -17,10 +16,10 @@ from codedfl.typing import Integers, Wholes
 
 @register_statistic
 class Cells(Statistic):
-    """Rows, rows of every level or class, missing values; clipped values and rows that were left out.
+    """Rows to train on, of every level and class; held-out rows; values that were clipped, and rows left out.
 
-    The vector has three parts: the counts of the training rows, those of the held-out rows; and of all rows how many
-    values of each column and of the target were clipped, and how many rows were left out for missing values.
+    Levels and classes are counted among training rows alone. Missing values are not counted: where the census lets them
+    pass, X'X has their mark, and where it does not nobody reads how many there are.
 
     Examples
     --------
@@ -30,55 +29,60 @@ class Cells(Statistic):
     >>> ward = CategoryColumn("ward", ("a", "b", "c"))
     >>> days = NumberTarget("days", (0.0, 60.0), 1.0)
     >>> Cells(Study("stays", (ward,), days, 5000, 1000, 3)).length
-    11
+    8
     """
 
     name: ClassVar[str] = "cells"
     tells: ClassVar[frozenset[str] | None] = frozenset({"rows", "columns", "classes"})
-    shows: ClassVar[str] = "How many rows have what the census let pass, and how many values were clipped."
+    shows: ClassVar[str] = "Rows of what the census let pass; clipped and left out, exactly."
+    version: ClassVar[int] = 2
 
     @classmethod
     def leaves(cls, study: Study) -> str:
         """After the census."""
+        # Rare classes keep a model from being made, and a description counts them together when it is printed.
+        made = study.feature_count or any(one.needs_gram for one in study.models)
+        described = isinstance(study.target, ClassTarget) and not made
+        classes = (
+            " as the census leaves them, and by class, few or many"
+            if described
+            else " and class as the census leaves them"
+        )
         return (
-            "counts of rows, by level, missing value and class as the census leaves them; of values clipped and rows"
-            f" left out ({cls(study).length} numbers, once)"
+            f"counts of rows, by level{classes}; of values clipped and rows left out, few or many"
+            f" ({cls(study).length} numbers, once)"
         )
 
     @property
     def length(self) -> int:
-        """Two vectors of counts, a number per column and for the target, and one."""
-        return 2 * sum(cell_sizes(self.study)) + len(self.study.columns) + 2
+        """Training rows by cell, held-out rows, clipped values of each column and of the target, rows left out."""
+        return sum(cell_sizes(self.study)) + len(self.study.columns) + 3
 
     def vector(self, rows: Snapshot) -> Wholes:
         """Counts."""
-        parts = [self._counts(rows, chosen) for chosen in (~rows.held_out, rows.held_out)]
         clipped = np.zeros(len(self.study.columns), dtype=np.int64)
         clipped[: len(rows.clipped.columns)] = rows.clipped.columns[: len(clipped)]
-        return np.concatenate([*parts, clipped, np.array([rows.clipped.targets, rows.left_out])])
+        held_out = int(rows.held_out.sum())
+        ends = (rows.clipped.targets, rows.left_out)
+        return np.concatenate([self._counts(rows.part(held_out=False)), [held_out], clipped, ends]).astype(np.int64)
 
-    def _counts(self, rows: Snapshot, chosen: NDArray[np.bool_]) -> Integers:
-        codes, target = rows.codes[chosen], rows.target[chosen]
-        found = [np.array([len(codes)])]
+    def _counts(self, rows: Snapshot) -> Integers:
+        found = [np.array([len(rows)])]
         counted = StudyCells(self.study).counted
-        for one, values in zip(self.study.columns, codes.T, strict=True):
-            if one.name not in counted:  # nothing is summed of it, and no census has counted it
-                found.append(np.zeros(len(one.levels) if isinstance(one, CategoryColumn) else 2))
-            elif isinstance(one, CategoryColumn):
-                found.append(np.bincount(values, minlength=len(one.levels)))
-            else:
-                found.append(np.array([(values < 0).sum(), ((values != one.base) & (values >= 0)).sum()]))
+        for one, values in zip(self.study.columns, rows.codes.T, strict=True):
+            # Invariant: what nothing else is summed of, no census has counted.
+            if isinstance(one, CategoryColumn):
+                seen = values if one.name in counted else values[:0]
+                found.append(np.bincount(seen, minlength=len(one.levels)))
         if isinstance(self.study.target, ClassTarget):
-            found.append(np.bincount(target, minlength=len(self.study.target.classes)))
-        return np.concatenate(found).astype(np.int64)
+            found.append(np.bincount(rows.target, minlength=len(self.study.target.classes)))
+        return np.concatenate(found)
 
 
 def cell_sizes(study: Study) -> tuple[int, ...]:
-    """How many counts there are: one of rows, then for each column, then the classes.
+    """How many counts of training rows there are: one of all, then of each column its levels, then the classes.
 
-    A category has its levels; a number its missing values and the rows beside the value that most may have in common
-    (the lowest of its range, or 0 of a derived column), which tell whether a number that is nearly always 0 picks out
-    people.
+    A number has none.
 
     Examples
     --------
@@ -87,8 +91,8 @@ def cell_sizes(study: Study) -> tuple[int, ...]:
     >>> from codedfl.statistics.cells import cell_sizes
     >>> age = NumberColumn("age", (0.0, 120.0), 1.0)
     >>> cell_sizes(Study("stays", (age,), ClassTarget("ill", ("no", "yes")), 5000, 1000, 3))
-    (1, 2, 2)
+    (1, 0, 2)
     """
-    columns = [len(one.levels) if isinstance(one, CategoryColumn) else 2 for one in study.columns]
+    columns = [len(one.levels) if isinstance(one, CategoryColumn) else 0 for one in study.columns]
     classes = (len(study.target.classes),) if isinstance(study.target, ClassTarget) else ()
     return (1, *columns, *classes)

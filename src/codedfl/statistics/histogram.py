@@ -40,7 +40,8 @@ class Histogram(Statistic):
     of_model: ClassVar[bool] = True
     shows: ClassVar[str] = (
         "In which bin each value of a column lies, over all devices, so that the server sees the largest value of"
-        " anybody to within a bin; not whose it is, and nothing of two columns together."
+        " anybody to within a bin, and how many are missing, also where they are few; not whose it is, and nothing of"
+        " two columns together."
     )
 
     @classmethod
@@ -48,8 +49,9 @@ class Histogram(Statistic):
         """Numbers, once."""
         del study
         return (
-            "for every number column rows, sum, sum of squares and a histogram on public bins, which are single steps"
-            " near 0, or near the middle of a range without 0, and wider far from it (once)"
+            "for every number column rows, so also its missing values, few or many, sum, sum of squares and a histogram"
+            " on public bins, which are single steps near 0, or near the middle of a range without 0, and wider far"
+            " from it (once)"
         )
 
     @property
