@@ -312,7 +312,7 @@ def test_an_edition_with_one_rare_patient_among_many_new_ones(tmp_path: Path):
 
     assert difference(as_read(ONE, before), as_read(later, after)) == (1, new["age"][0])
     approved(tmp_path, ONE, before)
-    finding = r"1 row\(s\) of those that came since one have 'ward' alike"
+    finding = r"1 people of those that came since one have 'ward' alike"
     with pytest.raises(InvalidInput, match=f"^a finding must be accepted by who approves, .*: {finding}"):
         approved(tmp_path, later, after)
 
@@ -327,7 +327,7 @@ def test_a_rare_patient_who_leaves_with_many_others_is_a_finding(tmp_path: Path)
             {key: [one for i, one in enumerate(values) if i not in gone] for key, values in rows.items()}
         )
 
-    with pytest.raises(InvalidInput, match=r"2 row\(s\) of those that left since one have 'ward' alike"):
+    with pytest.raises(InvalidInput, match=r"2 people of those that left since one have 'ward' alike"):
         approved(tmp_path, replace(ONE, edition=2), {NAMES[3]: without(range(8, 34))})
     approved(tmp_path, replace(ONE, edition=2), {NAMES[3]: without(range(5, 35))})
 

@@ -157,6 +157,10 @@ def _of_rows() -> Iterator[Pair]:
     new["ward"] = ["heart"] * 29 + ["eye"]
     grown = {name: [*values, *new[name]] for name, values in many.items()}
     yield Pair("one of a level among many new ones", "rows", BASE, many, again, grown)
+    left = list(range(40, 60))  # one patient's six visits among them, the only ones in ward eye
+    visits = {**many, "id": ["often" if 40 <= i < 46 else one for i, one in enumerate(many["id"])]}
+    visits["ward"] = ["eye" if i < 20 or 40 <= i < 46 else ("heart", "skin")[i % 2] for i in range(N)]
+    yield Pair("many visits of one patient of a level left", "rows", BASE, visits, again, without(visits, *left))
 
 
 def _of_columns() -> Iterator[Pair]:
@@ -182,6 +186,11 @@ def _of_columns() -> Iterator[Pair]:
                 f"{name} corrected, in another unit", "columns", first, table,
                 replace(first, name="second", columns=scaled), in_other_units,
             )  # fmt: skip
+    fills = [
+        study(name, number("age"), number("crp", missing=fill)) for name, fill in (("first", 7.0), ("second", 9.0))
+    ]
+    gap = but(table, "crp", 5, None)
+    yield Pair("another fill of one missing value", "columns", fills[0], gap, fills[1], gap)
     twice = {**table, "ward then": list(table["ward"])}
     place = twice["ward"].index("eye")
     twice["ward then"][place] = "heart"

@@ -23,7 +23,7 @@ from codedfl.contract.judgement import DisclosureFinding
 from codedfl.contract.models.cox import CoxModel
 from codedfl.contract.relations import Relation, _light, broken_relations
 from codedfl.contract.roster import Roster
-from codedfl.contract.snapshot import Snapshot
+from codedfl.contract.snapshot import Snapshot, take_snapshot
 from codedfl.contract.study import Study
 from codedfl.data.columns import CategoryColumn, Column, DerivedColumn, NumberColumn, NumberTarget
 from codedfl.data.derived import Factor
@@ -227,6 +227,40 @@ def test_several_people_are_found_in_every_one_of_many_tables(few: int):
         if (0, 1, 2, 12) not in {one.columns for one in broken_relations(columns, np.arange(n), 5)}:
             missed.append(seed)
     assert missed == []
+
+
+def test_a_missing_total_of_parts_that_are_zero(tmp_path: Path):
+    """0 + 0 is what fills a missing total only where the fill is 0: else X'X times the combination is that row."""
+    rows = of_hospital(ATTACKS[0], 0)
+    rows["dose"][7] = rows["other"][7] = 0
+    rows["total"] = [a + b for a, b in zip(rows["dose"], rows["other"], strict=True)]
+    rows["total"][7] = None
+    parts = (number("dose"), number("other"))
+    one = study("s", *parts, NumberColumn("total", (0.0, 400.0), 1.0, missing=30.0))
+    assert "those of 1 people" in asked(tmp_path, one, rows)[0]
+    twice = {**rows, "total again": rows["total"]}
+    again = NumberColumn("total again", (0.0, 400.0), 1.0, missing=31.0)
+    one = study("s", number("age"), *one.columns[2:], again)
+    assert asked(tmp_path, one, twice)[0].startswith("'total' follows from 'total again' in all rows of this table but")
+
+
+def test_held_out_rows_have_relations_and_large_values_of_their_own(tmp_path: Path):
+    """They are a sum by themselves: of six rows that break the relation, one is held out."""
+    one = study("s", *ATTACKS[0].columns, held_out=0.3, id="id")
+    rows = {name: values.tolist() for name, values in table(0, 500).items()} | {"id": [f"p{i}" for i in range(500)]}
+    rows["total"] = [a + b for a, b in zip(rows["dose"], rows["other"], strict=True)]
+    held_out = take_snapshot(one, as_raw_table(rows), bytes(32)).held_out
+    assert one.holds_out_gram and asked(tmp_path, one, rows) == []
+    for place in (*np.flatnonzero(~held_out)[:5].tolist(), int(np.flatnonzero(held_out)[0])):
+        rows["total"][place] += 1
+    (words,) = asked(tmp_path, one, rows)
+    assert "those of 1 people" in words
+    one = study("s", number("age"), number("cost", 1e6), held_out=0.3, id="id")
+    rows["cost"] = [place % 7 if held else 9000 * (place % 100) for place, held in enumerate(held_out.tolist())]
+    assert asked(tmp_path, one, rows) == []
+    rows["cost"][int(np.flatnonzero(held_out)[0])] = 800_000
+    (words,) = asked(tmp_path, one, rows)
+    assert "of 'cost'" in words and words.startswith("one person has nearly all")
 
 
 # -- one value beyond all others

@@ -232,7 +232,7 @@ def _findings(
             yield DisclosureFinding(
                 "combinations",
                 f"{few} combinations of the columns of the model {model.name!r} have fewer than {study.smallest_cell}"
-                " rows of this table: the server may learn how many all devices have of each; a release withholds them",
+                " people of this table: the server may learn how many all devices have; a release withholds them",
             )
 
 
@@ -243,7 +243,11 @@ def _few_combinations(study: Study, model: StudyModel, rows: SeenRows) -> int:
     values = rows.values[:, cell_columns(study, model)]
     if not values.size:
         return 0
-    _, counts = np.unique(values, axis=0, return_counts=True)
+    _, cells = np.unique(values, axis=0, return_inverse=True)
+    people = rows.ids if len(rows.ids) else rows.rows
+    # Invariant: a person counts once in a combination, however many rows of it are there.
+    pairs = np.unique(np.stack((cells.reshape(-1).astype(np.uint64), people.astype(np.uint64))), axis=1)
+    counts = np.bincount(pairs[0].astype(np.int64))
     return int((counts < study.smallest_cell).sum()) if 2 * len(counts) < len(values) else 0
 
 

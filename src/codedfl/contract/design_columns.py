@@ -58,28 +58,14 @@ def copied_columns(study: Study, rows: Snapshot) -> Iterator[str]:
 
 
 def dominated_sums(study: Study, rows: Snapshot) -> Iterator[DisclosureFinding]:
-    """Columns of which one person has nearly all that differs from the middle, over all training rows or in one level.
+    """Columns of which one person has nearly all that differs from the middle, over all rows or in one level.
 
-    The p % rule of output checkers: a sum tells the largest part to within ``_P`` of itself to whoever has the second
-    largest. Fewer people than ``smallest_cell`` are counted by the census; what is not summed by itself is left out.
+    Rows to train on are a sum, and held-out rows another. The p % rule of output checkers: a sum tells the largest part
+    to within ``_P`` of itself to whoever has the second largest. Fewer people than ``smallest_cell`` are counted by the
+    census; what is not summed by itself is left out.
     """
-    k, part, summed = study.smallest_cell, rows.part(held_out=False), StudyCells(study).counted
-    if not 1 < k < len(part) or study.width > MOST_COLUMNS:  # a smallest cell of 1 hides nobody
-        return
-    people = np.arange(len(part)) if part.one_row_each else np.unique(part.persons, return_inverse=True)[1]
-    cells = [("", np.ones(len(part), dtype=np.bool_))]
-    for one, codes in zip(study.columns, part.codes.T, strict=True):
-        if isinstance(one, CategoryColumn) and one.name in summed:
-            cells += [(f" among {level!r}", codes == number) for number, level in enumerate(one.levels)]
-    found = []
-    owners = np.repeat([one.name for one in study.columns], [one.width for one in study.columns])
-    for name, owner, values in zip(study.design_names, owners, study.design(part.codes).T, strict=True):
-        away = np.abs(values - np.median(values)) if str(owner) in summed and len(values) else np.zeros(len(values))
-        for where, chosen in cells:
-            sizes = np.sort(np.bincount(people[chosen], weights=away[chosen]))[::-1]
-            if np.count_nonzero(sizes) >= k and sizes[2:].sum() < _P * sizes[0]:
-                found.append(f"{name!r}{where}")
-                break  # one cell is enough to look at the column
+    parts = [rows.part(held_out=False), *([rows.part(held_out=True)] if study.holds_out_gram else [])]
+    found = list(dict.fromkeys(name for part in parts for name in _dominated(study, part)))
     if found:
         more = f" and of {len(found) - _MOST_SEEN} more" if len(found) > _MOST_SEEN else ""
         yield DisclosureFinding(
@@ -87,6 +73,25 @@ def dominated_sums(study: Study, rows: Snapshot) -> Iterator[DisclosureFinding]:
             f"one person has nearly all of what differs from the middle here, of {', '.join(found[:_MOST_SEEN])}{more}:"
             " the sum tells that value; clip it by the range, or take a fill within it",
         )
+
+
+def _dominated(study: Study, part: Snapshot) -> Iterator[str]:
+    k, summed = study.smallest_cell, StudyCells(study).counted
+    if not 1 < k < len(part) or study.width > MOST_COLUMNS:  # a smallest cell of 1 hides nobody
+        return
+    people = np.arange(len(part)) if part.one_row_each else np.unique(part.persons, return_inverse=True)[1]
+    cells = [("", np.ones(len(part), dtype=np.bool_))]
+    for one, codes in zip(study.columns, part.codes.T, strict=True):
+        if isinstance(one, CategoryColumn) and one.name in summed:
+            cells += [(f" among {level!r}", codes == number) for number, level in enumerate(one.levels)]
+    owners = np.repeat([one.name for one in study.columns], [one.width for one in study.columns])
+    for name, owner, values in zip(study.design_names, owners, study.design(part.codes).T, strict=True):
+        away = np.abs(values - np.median(values)) if str(owner) in summed else np.zeros(len(values))
+        for where, chosen in cells:
+            sizes = np.sort(np.bincount(people[chosen], weights=away[chosen]))[::-1]
+            if np.count_nonzero(sizes) >= k and sizes[2:].sum() < _P * sizes[0]:
+                yield f"{name!r}{where}"
+                break  # one cell is enough to look at the column
 
 
 def largest_leverage(study: Study, rows: Snapshot) -> float:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,6 +118,10 @@ def _people(studies: Sequence[tuple[str, SeenRows]], size: int) -> Tags:
     return found
 
 
+def _count(people: NDArray[Any]) -> int:
+    return len(np.unique(people))
+
+
 def _indicators(rows: SeenRows) -> list[tuple[int, str, NDArray[np.bool_]]]:
     """All that a sum has as 0 and 1, with its column: levels, missing values, numbers of two values."""
     found = []
@@ -145,12 +150,13 @@ def _of_levels(new: SeenRows, family: Sequence[Past], k: int) -> Iterator[Disclo
         pairs = same_columns(new, past.rows)
         for what, rows, chosen in parts:
             shared = {place if rows is new else other for place, other in pairs}
+            people = rows.ids if len(rows.ids) else rows.rows
             for place, title, there in _indicators(rows):
-                few = int((there & chosen).sum())
-                if place in shared and 0 < few < k <= int(chosen.sum()):  # fewer in all are a finding as rows
+                few = _count(people[there & chosen])
+                if place in shared and 0 < few < k <= _count(people[chosen]):  # fewer in all are a finding as rows
                     yield DisclosureFinding(
                         "rows",
-                        f"{few} row(s) of those that {what} {past.name} have {title!r} alike: the difference of the"
+                        f"{few} people of those that {what} {past.name} have {title!r} alike: the difference of the"
                         f" sums is about these (fewer than {k})",
                     )
 
@@ -204,8 +210,10 @@ def _of_columns(new: SeenRows, earlier: Sequence[Past], k: int, counted: Sequenc
         for past in pasts:
             there &= np.isin(new.rows, past.rows.rows)
         rows = np.flatnonzero(there)
-        parts = [rows, *([rows[~new.held_out[rows]]] if new.held_out.any() else [])]
-        for part in parts:  # sums of training rows are sums by themselves
+        held_out = new.held_out[rows]
+        # Invariant: rows to train on and held-out rows are summed apart, so each part has relations of its own.
+        parts = [rows, *([rows[~held_out]] if held_out.any() else []), *([rows[held_out]] if new.summed else [])]
+        for part in parts:
             for words in _relations(new, pasts, part, k, counted):
                 if words not in told:
                     told.add(words)
@@ -251,7 +259,9 @@ def _summed(
             found = [(tags >> np.uint64(43)).astype(np.int64)] if hashed else []
             found += [(tags == one).astype(np.int64) for one in levels]
         else:
-            found = [np.where(codes == GAP, 0, codes), (codes == GAP).astype(np.int64)]
+            # Invariant: two fills are two numbers, and none keeps a relation by chance, as a code of 0 would with sums.
+            fill = (tags >> np.uint64(43)).astype(np.int64)
+            found = [np.where(codes == GAP, fill, codes), (codes == GAP).astype(np.int64)]
         for values in found:
             common, counts = np.unique(values, return_counts=True)
             if len(common) and len(np.unique(people[values != common[counts.argmax()]])) >= k:
