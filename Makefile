@@ -60,10 +60,10 @@ bench: $(VENV)/.installed
 # Most of it is linear algebra in one process: let BLAS have every core.
 reproduce: $(VENV)/.installed
 	env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS $(BIN)/codedfl lab reproduce all --out results
-	$(BIN)/python -m experiments.reproduce_figures results
 	env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS $(BIN)/codedfl lab reproduce beyond --out results
 	$(BIN)/python -m experiments.race_tables results/beyond
 	env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS $(BIN)/codedfl lab reproduce fleets --out results
+	$(BIN)/python -m experiments.reproduce_figures results
 	env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS $(BIN)/codedfl lab reproduce noise --out results
 
 # SuperLink and SuperNodes on this machine, with TLS; one is slow, one is killed.

@@ -2,7 +2,7 @@
 
 ``python -m experiments.reproduce_figures results`` prints every line and sentence that the page does not hold as it is,
 and ends with 1 if there is one. Tables are compared line by line, prose by its sentences, whatever the line breaks; the
-table of fleets only where ``codedfl lab reproduce fleets --quick --seeds 5 --draws 100 --out results/quick`` was run.
+table of fleets where ``codedfl lab reproduce fleets`` was run too.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _ratio(found: Any, statement: str, sharing: str, *, charged: bool, at: str =
 
 
 def fleet_lines(fleets: Any) -> Iterator[str]:
-    """The table of fleets, of the quick look that the page names."""
+    """The table of fleets."""
     for devices in sorted({row["devices"] for row in fleets["rows"]}):
         for fleet in fleets["latency_models"]:
             rows = {
@@ -167,9 +167,9 @@ def main(folder: str) -> None:
     found = {name: json.loads((Path(folder) / name / "results.json").read_text(encoding="utf-8")) for name in DATASETS}
     page = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
     lines = missing(found, page)
-    quick = Path(folder) / "quick" / "fleets" / "results.json"
-    if quick.exists():
-        wanted = fleet_lines(json.loads(quick.read_text(encoding="utf-8")))
+    fleets = Path(folder) / "fleets" / "results.json"
+    if fleets.exists():
+        wanted = fleet_lines(json.loads(fleets.read_text(encoding="utf-8")))
         lines += [line for line in wanted if line not in page.splitlines()]
     print("\n".join(lines) or "docs/reproduce.md has the figures of this run")
     sys.exit(bool(lines))

@@ -24,7 +24,7 @@ from codedfl_lab.datasets import fetch
 QUICK = {
     "study show", "study heterogeneity", "roster new", "roster add", "roster renew", "roster show",
     "site enrol", "site withdraw", "site ledger", "server enrol", "broker new", "broker renew",
-    "broker revoke", "study kit", "roster change", "roster signatures", "site sign-roster",
+    "broker revoke", "study kit", "roster change", "roster signatures", "site sign-roster", "site accept",
     "lab fleet show", "lab fleet",
 }  # fmt: skip
 STAYS = {"site join", "server run", "server watch", "broker start"}  # each has a log or a live table
