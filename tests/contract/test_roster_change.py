@@ -140,6 +140,26 @@ def test_sums_after_a_signed_change_have_the_groups_that_stay_as_before(folder: 
     assert objection(after, 0, 1) == ""
 
 
+def divided(*groups: str) -> Roster:
+    """Of owners by their places in ``NAMES``."""
+    places = {NAMES[int(place)]: number for number, group in enumerate(groups) for place in group}
+    return Roster(tuple(Member(name, KEYS[name].public, places[name]) for name in NAMES))
+
+
+def test_three_rosters_that_single_an_owner_out_only_together_are_refused(folder: DeviceFolder):
+    """Of each two nobody reads that anybody's own sum can be computed; all three give that of one hospital."""
+    rosters = [divided("0356", "12478"), divided("012578", "346"), divided("045", "126", "378")]
+    pairs = [(rosters[one], rosters[other]) for one, other in ((0, 1), (0, 2), (1, 2))]
+    assert not any(len(owners) < 3 for pair in pairs for owners, alone in computable(pair) if alone)
+    assert (frozenset({NAMES[4]}), True) in computable(rosters)
+    changes = [signed(one, *one.touched.values()) for one in (RosterChange(*pair) for pair in pairs)]
+    party = ("v", KEYS["v"].public, ROWS, folder)
+    for place, one in enumerate(rosters[:2]):
+        approve(agreed(replace(STUDY, name=f"study-{place}"), one), one, *party, Deciding("A", "t", changes=changes))
+    with pytest.raises(InvalidInput, match=rf"^rosters of studies on the same rows .*{NAMES[4]}.* these 3: take other"):
+        approve(agreed(STUDY, rosters[2]), rosters[2], *party, Deciding("A", "t", changes=changes))
+
+
 def test_a_signature_for_another_change_is_refused(tmp_path: Path, folder: DeviceFolder):
     other = signed(RosterChange(OLD, roster("uy", "wx")), "v")
     forged = signed(RosterChange(OLD, NEW), *(one for one in NAMES if one != "v"))

@@ -171,14 +171,22 @@ def _changed(roster: Roster, new: Approval, ledger: Ledger, deciding: Deciding) 
     """Earlier studies of some of the same rows, of whose groups a complete change leads to these."""
     if not deciding.changes:
         return
-    from codedfl.contract.roster_change import covering  # groups hardly ever change
+    from codedfl.contract.roster_change import covering, singled_out  # groups hardly ever change
 
+    found = []
     for past in ledger.approvals:
         groups = frozenset(dict(past.groups).values())
         other = past.group and past.digest in new.related and groups != frozenset(dict(new.groups).values())
         # Invariant: also where our own group stays: sums differ by the groups that change, and those have signed.
-        if other and covering(deciding.changes, roster, groups):
+        if other and (change := covering(deciding.changes, roster, groups)):
+            found.append(change)
             yield past.digest
+    if alone := singled_out(found):
+        raise InvalidInput(
+            "rosters of studies on the same rows must together tell nobody apart whom no signed change names, got"
+            f" {', '.join(alone)}, whose own sum can be computed from these {len(set(map(id, found))) + 1}: take other"
+            " groups"
+        )
 
 
 def _signed(new: Approval, ledger: Ledger) -> Iterator[tuple[str, str, str, str]]:

@@ -163,6 +163,19 @@ def computable(rosters: Sequence[Roster]) -> tuple[tuple[frozenset[str], bool], 
     return tuple(sorted(found, key=lambda one: (not one[1], sorted(one[0]))))
 
 
+def singled_out(changes: Sequence[RosterChange]) -> tuple[str, ...]:
+    """Owners whose own sum the rosters of all these changes give together, and none of the changes by itself.
+
+    >>> singled_out([])
+    ()
+    """
+    rosters = {one.digest(): one for change in changes for one in (change.old, change.new)}
+    # Invariant: who signed a change read what it makes computable; of three rosters more is, and nobody read that.
+    shown = {owners for one in changes for owners, alone in computable((one.old, one.new)) if alone}
+    found = [owners for owners, alone in computable(list(rosters.values())) if alone and owners not in shown]
+    return tuple(sorted(set().union(*found)))
+
+
 def load_change(path: Path) -> RosterChange:
     """Read a change; what is wrong is said in one line.
 
