@@ -119,6 +119,10 @@ def fleet_file() -> str:
         "| section | key | what it is | must be | without it |",
         "|---|---|---|---|---|",
         "| | `name` | of the fleet | text | the file's name |",
+        "| | `like` | a shipped fleet, whose devices these are: `[server]` and all below are then left out | a name |"
+        " this file says all itself |",
+        "| | `latency_models` | models on top of these times, in this order; [your own](../extend.md#a-latency-model)"
+        ' among them | a list of names, such as `["pareto:shape=1.2"]` | none |',
         "| `[server]` | `mac_rate` | multiply-adds a second | positive | refused |",
         "| `[costs]` | `pad_macs_per_number` | what expanding one number of a pad costs a device, in multiply-adds |"
         f" zero or positive | {fleet.PAD_MACS_PER_NUMBER:g} |",

@@ -161,7 +161,14 @@ def scheme(
     name: str, time: float | None, *, private: bool, speedup: float | None = None, **changes: Any
 ) -> SchemeResult:
     speedups = None if speedup is None else (speedup, speedup, speedup)
-    return entry(0.9, time, final=0.8, speedups=speedups, private=private, **{"scheme": name, "label": name} | changes)
+    return entry(
+        0.9,
+        time,
+        final=0.8 if time is None else 0.95,
+        speedups=speedups,
+        private=private,
+        **{"scheme": name, "label": name} | changes,
+    )
 
 
 def said(*schemes: SchemeResult) -> str:

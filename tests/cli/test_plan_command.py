@@ -10,6 +10,7 @@ from command_runner import Run
 from typer.testing import CliRunner
 
 from codedfl.cli.app import app
+from codedfl.report.text import seconds
 from codedfl_lab.cli.plan import train_options
 from codedfl_lab.comparing.names import solver_name
 from codedfl_lab.fleet.fleet import Fleet
@@ -114,7 +115,7 @@ def test_a_rival_is_named_by_its_own_solver(run: Run):
     rival = min(
         (one for one in everything if one["scheme"] == "conventional-full-batch"), key=lambda one: one["seconds_mean"]
     )
-    assert f" with {solver_name(rival['solver'])} needs {rival['seconds_mean']:.4g} s" in outcome["why"]
+    assert f" with {solver_name(rival['solver'])} needs {seconds(rival['seconds_mean'])}" in outcome["why"]
 
 
 def test_compare_and_plan_time_the_sharing_phase_alike(run: Run):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.kernel_approximation import RBFSampler
 
-from codedfl.data.features import feature_map_from_dict
+from codedfl.data.features import FEATURE_MAPS, feature_map_from_dict
 from codedfl.data.features.linear import LinearFeatures
 from codedfl.data.features.rbf import RandomFourierFeatures, default_gamma
 from codedfl.data.labels import Labels
@@ -118,8 +118,8 @@ def test_other_numbers_from_the_same_seed_are_noticed(monkeypatch: pytest.Monkey
     [
         (
             {},
-            "kind of feature map must be 'frozen-encoder' or 'linear' or 'principal-fourier'"
-            " or 'random-fourier' or 'wavelet-scattering', got None",
+            f"kind of feature map must be {' or '.join(sorted(repr(one.kind) for one in FEATURE_MAPS.values()))},"
+            " got None",
         ),
         ({"kind": "linear"}, "saved linear features must be complete, got KeyError('input_dim')"),
         (

@@ -290,6 +290,15 @@ def test_another_package_adds_a_feature_map_by_its_entry_point():
 
 
 @pytest.mark.usefixtures("powers_offered")
+def test_a_training_calls_it_by_its_name(tmp_path: Path):
+    lines = ["a,b,y", *(f"{i % 7},{i % 5},{(i % 7) ** 2}" for i in range(60))]
+    (tmp_path / "mine.csv").write_text("\n".join(lines) + "\n")
+    command = ["lab", "train", str(tmp_path / "mine.csv"), "--label", "y", "--features", "powers", "--devices", "4"]
+    said = CliRunner(env={"COLUMNS": "100"}).invoke(app, [*command, "--out", str(tmp_path)], catch_exceptions=False)
+    assert "5 features: powers, lambda" in said.stdout
+
+
+@pytest.mark.usefixtures("powers_offered")
 def test_a_saved_one_is_made_again():
     saved = {"kind": "powers", "input_dim": 2, "degree": 3, "bound": 1.0}
     made = feature_map_from_dict(saved)

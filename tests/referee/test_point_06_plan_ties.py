@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from click.testing import Result
 
+from codedfl.report.text import seconds
 from codedfl_lab import datasets
 from codedfl_lab.baselines.conventional import Conventional
 from codedfl_lab.code.quorum import Quorum, QuorumPart
-from codedfl_lab.comparing.names import full_name
+from codedfl_lab.comparing.names import full_name, name_in_sentence
 from codedfl_lab.comparing.paired import mean_gap
 from codedfl_lab.comparing.timed_scheme import TimedScheme, Workload
 from codedfl_lab.costs.times import Conditions, Draws, WorkShape, epoch_end_times
@@ -80,7 +81,7 @@ def test_why_a_faster_open_scheme_is_not_chosen(planned: Planning) -> None:
         parameters={},
     )
     said = replace(planned, plans=[usual, *planned.plans]).why()
-    assert f"{full_name(usual)} is faster (0.001 s) and is not chosen" in said
+    assert f"Faster is {name_in_sentence(usual)} with {seconds(0.001)}. It is not chosen" in said
     assert "codedfl runs only schemes whose server sees no single device" in said
     assert "is not chosen" not in replace(planned, plans=[one for one in planned.plans if one.is_private]).why()
 

@@ -82,6 +82,16 @@ def test_one_reason_is_said_once_for_all_it_holds_of() -> None:
     ]
 
 
+def test_a_winner_that_does_not_stay_there_is_said() -> None:
+    """Descent on sorted mini-batches swings: it may touch 90 % once and end at 60 %."""
+    first, second = entry(0.9, 5.0), coded()
+    fell = replace(first, final_accuracy=Summary(0.6, 0.6, 0.6))
+    stays = replace(first, final_accuracy=Summary(0.9, 0.9, 0.9))
+    words = " Then conventional FL falls below it again, as its final score shows."
+    assert words in who_is_fastest([fell, second], "90 %")
+    assert "falls below" not in who_is_fastest([stays, second], "90 %")
+
+
 def test_a_list_has_commas_and_one_and() -> None:
     assert [listed(names) for names in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a and b", "a, b and c"]
     rows = [entry(0.9, 5.0), *(entry(0.9, None, alpha=alpha) for alpha in (1, 2, 3, 4, 5))]

@@ -41,8 +41,10 @@ class Screen:
         self.results.print(_plain(text), soft_wrap=True, markup=False)
 
     def sentence(self, text: str) -> None:
-        """Text, wrapped between words."""
-        self.results.print(_plain(text), markup=False)
+        """Text, wrapped between words; what a space that is never broken joins, such as "22.6 s", stays together."""
+        for line in text.splitlines() or [""]:
+            wrapped = wrap(line, self.results.width, break_on_hyphens=False, break_long_words=False)
+            self.say("\n".join(wrapped))
 
     def item(self, text: str) -> None:
         """One of several answers: wrapped between words where there is a width, one line where lines are searched."""

@@ -229,6 +229,20 @@ def test_npz_with_a_matrix(tmp_path: Path) -> None:
     refused("label must be a column of m.npz ('x0', 'x1', 'x2'), got 'y'", path)
     np.savez(path, X=y, y=y)
     refused("X of m.npz must be a matrix of numbers, got 1 dimension(s) of int64", path)
+    pictures = np.zeros((10, 8, 8))
+    np.savez(path, X=pictures, y=y)
+    refused(
+        "X of m.npz must be a matrix of numbers, got 3 dimension(s) of float64: save pictures as X.reshape(10, -1)",
+        path,
+    )
+    np.savez(path, images=pictures, labels=y)
+    save = "save a matrix as X with labels y beside it"
+    refused(
+        f"images of m.npz must hold one value per row, got shape (10, 8, 8): {save}, here X=images.reshape(10, -1)",
+        path,
+    )
+    np.savez(path, rows=X, y=y)
+    refused(f"rows of m.npz must hold one value per row, got shape (10, 3): {save}", path)
     np.savez(path, a=np.ones(3), label=np.ones(4))
     refused("all columns of m.npz must be equally long, got {'a': 3, 'label': 4}", path)
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from codedfl.cli.screen import Screen, score_name
+from codedfl.data.features.linear import LinearFeatures
 from codedfl.data.features.rbf import RandomFourierFeatures
 from codedfl.data.features.scattering import WaveletScattering
 from codedfl.exact.row_noise import RowNoise
@@ -91,8 +92,10 @@ class TrainingRun:
     def introduce(self, regularisation: float) -> None:
         problem, D = self.problem, self.problem.n_devices
         what = f"{problem.n_outputs} classes" if problem.task == "classification" else "a number to predict"
-        features = "features: the columns and an intercept"
-        if isinstance(problem.feature_map, RandomFourierFeatures):
+        features = f"features: {problem.feature_map.name}"
+        if isinstance(problem.feature_map, LinearFeatures):
+            features = "features: the columns and an intercept"
+        elif isinstance(problem.feature_map, RandomFourierFeatures):
             features = f"random features, gamma = {problem.feature_map.gamma:.3g}"
         elif isinstance(problem.feature_map, WaveletScattering):
             features = f"features: wavelet scattering over {2**problem.feature_map.scales} pixels, and a constant"

@@ -18,6 +18,7 @@ from codedfl.data.features.pca_rbf import PrincipalFourierFeatures
 from codedfl.data.features.rbf import RandomFourierFeatures
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import Budget
+from codedfl.report.text import number, seconds
 from codedfl.solve.descent import DERIVED
 from codedfl.solve.registry import solver_kind, solver_kinds
 from codedfl.solve.solver import Solver
@@ -25,7 +26,7 @@ from codedfl.typing import Floats, Progress, Seconds
 from codedfl_lab.baselines.conventional import Conventional, ConventionalFullBatch
 from codedfl_lab.code.roles import most_blocks
 from codedfl_lab.comparing.comparison import Entry
-from codedfl_lab.comparing.names import full_name, solver_name
+from codedfl_lab.comparing.names import full_name, name_in_sentence, solver_name
 from codedfl_lab.comparing.paired import mean_gap
 from codedfl_lab.comparing.simulator import trajectory
 from codedfl_lab.comparing.timed_scheme import TimedScheme, Workload
@@ -149,8 +150,8 @@ class Planning:
         best = self.best
         return " ".join(
             [
-                f"{full_name(best)} takes {best.seconds_mean:.4g} s: {best.sharing_seconds:.3g} s before training, then"
-                f" {epochs_words(best)} of {best.epoch_seconds:.3g} s. Once training has begun, any"
+                f"{full_name(best)} takes {seconds(best.seconds_mean)}: {seconds(best.sharing_seconds)} before"
+                f" training, then {epochs_words(best)} of {seconds(best.epoch_seconds)}. Once training has begun, any"
                 f" {best.failures_survived} of the devices may fail.",
                 *self.beside(),
             ]
@@ -165,16 +166,16 @@ class Planning:
                 continue
             ratio, solver = rival.seconds_mean / best.seconds_mean, solver_name(rival.solver)
             found.append(
-                f"Conventional FL{words}{solver and f' with {solver}'} needs {rival.seconds_mean:.4g} s"
-                f" ({epochs_words(rival)} of {rival.epoch_seconds:.3g} s, waiting for the slowest), {ratio:.3g} times"
-                f" as long, and shows the server {rival.server_sees}."
+                f"Conventional FL{words}{solver and f' with {solver}'} needs {seconds(rival.seconds_mean)}"
+                f" ({epochs_words(rival)} of {seconds(rival.epoch_seconds)}, waiting for the slowest),"
+                f" {number(ratio)} times as long, and shows the server {rival.server_sees}."
             )
         open_ = next((made for made in self.everything if not made.is_private), None)
         if open_ is not None and open_.seconds_mean < best.seconds_mean:
             found.append(
                 "Coding does not pay on this fleet in time: it buys that the server sees no single device."
-                f" {full_name(open_)} is faster ({open_.seconds_mean:.4g} s) and is not chosen, because codedfl runs"
-                " only schemes whose server sees no single device: any other framework does that."
+                f" Faster is {name_in_sentence(open_)} with {seconds(open_.seconds_mean)}. It is not chosen, because"
+                " codedfl runs only schemes whose server sees no single device: any other framework runs that one."
             )
         return found
 
@@ -182,17 +183,25 @@ class Planning:
         best, fastest = self.best, self.fastest
         if fastest is None or fastest is best:
             return []
-        return [
-            f"{full_name(fastest)} is as fast within the noise of the draws ({fastest.seconds_mean:.4g} s), and there"
-            f" one colluder exposes {fastest.exposed_by_one} devices, two {fastest.exposed_by_two}; here"
-            f" {best.exposed_by_one} and {best.exposed_by_two}."
-        ]
+        if _exposed(best) == _exposed(fastest):
+            why = f"it bears {fastest.colluders} colluders, this one {best.colluders}"
+        else:
+            why = (
+                f"there one colluder exposes {fastest.exposed_by_one} devices, two {fastest.exposed_by_two}; here"
+                f" {best.exposed_by_one} and {best.exposed_by_two}"
+            )
+        time = seconds(fastest.seconds_mean)
+        return [f"{full_name(fastest)} is as fast within the noise of the draws ({time}), and {why}."]
+
+
+def _exposed(made: TimedScheme) -> tuple[int, int, int]:
+    """Devices, to the server alone, with one colluder, with two."""
+    return made.exposed_to_server, made.exposed_by_one, made.exposed_by_two
 
 
 def _exposing(made: TimedScheme) -> tuple[float, ...]:
     """Fewest devices first; of equals the one that bears most colluders, then the fastest."""
-    exposed = (made.exposed_to_server, made.exposed_by_one, made.exposed_by_two)
-    return (*exposed, -made.colluders, made.seconds_mean)
+    return (*_exposed(made), -made.colluders, made.seconds_mean)
 
 
 def _mean(made: TimedScheme) -> float:

@@ -55,7 +55,10 @@ def who_is_fastest(entries: Iterable[SchemeResult], goal: str, from_zero: Sequen
     for names, when in ((lost, "never {} there"), (rare, "{} there in few seeds")):
         if names:
             sentence += f"; {listed(names)} {when.format('gets' if len(names) == 1 else 'get')}"
-    return sentence + "." + ("" if private is None else _what_was_before(private, from_zero))
+    final = first.final_accuracy.median
+    again = final is not None and final < first.target_accuracy
+    fell = f" Then {name_in_sentence(first)} falls below it again, as its final score shows." if again else ""
+    return sentence + "." + fell + ("" if private is None else _what_was_before(private, from_zero))
 
 
 def _what_was_before(entry: SchemeResult, from_zero: Sequence[SchemeResult]) -> str:

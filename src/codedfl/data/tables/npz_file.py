@@ -81,9 +81,14 @@ def read_npz(path: Path) -> RawTable:
     """
     with NpzFile(path) as archive:
         if "X" not in archive.files:
-            return RawTable(
-                path.name, {name: plain_column(path.name, name, archive.read(name)) for name in archive.files}
-            )
+            columns = {name: archive.read(name) for name in archive.files}
+            for name, values in columns.items():
+                if values.ndim > 1:
+                    raise InvalidInput(
+                        f"{name} of {path.name} must hold one value per row, got shape {values.shape}: save a matrix as"
+                        " X with labels y beside it" + f", here X={name}.reshape({len(values)}, -1)" * (values.ndim > 2)
+                    )
+            return RawTable(path.name, {name: plain_column(path.name, name, one) for name, one in columns.items()})
         return matrix_table(path, archive, "X", [name for name in archive.files if name not in ("X", *TEST_PART)])
 
 
@@ -95,8 +100,9 @@ def matrix_table(path: Path, archive: NpzFile, matrix: str, beside: list[str]) -
     """One matrix of the archive as columns x0, x1, ..., and the vectors of the same length beside it."""
     X = archive.read(matrix)
     if X.ndim != 2 or X.dtype.kind not in "biuf":
+        flat = f": save pictures as {matrix}.reshape({len(X)}, -1)" if X.ndim > 2 else ""
         raise InvalidInput(
-            f"{matrix} of {path.name} must be a matrix of numbers, got {X.ndim} dimension(s) of {X.dtype}"
+            f"{matrix} of {path.name} must be a matrix of numbers, got {X.ndim} dimension(s) of {X.dtype}{flat}"
         )
     columns: dict[str, NDArray[Any]] = {f"x{j}": X[:, j].astype(np.float64) for j in range(X.shape[1])}
     encoder = ""
