@@ -175,6 +175,40 @@ def test_times_to_an_event_end_in_hazard_ratios(event: str, drafted: Callable[..
     assert np.abs((ours - exact.params) / exact.bse).max() < 0.5, "by the coarse grid, half an error at most"
 
 
+def test_a_number_beside_its_square_ends_in_a_model(drafted: Callable[..., dict[str, Any]]):
+    """Each alone would reach beyond the bound of the linear predictor; together they do not."""
+    (model,) = drafted("ill ~ age + I(age^2)")["models"]
+    rows = PEOPLE.assign(ill=(PEOPLE["ill"] == "yes") * 1.0)
+    oracle = smf.logit("ill ~ age + I(age**2)", rows).fit(disp=0)
+    ours = {one["name"]: one["coefficient"] for one in model["inference"]["coefficients"]}
+    found = np.array([ours["age"], ours["age^2"]])
+    assert np.abs((found - oracle.params[1:]) / oracle.bse[1:]).max() < 2e-3
+
+
+def test_a_square_ends_in_hazard_ratios_and_a_time_has_no_score(run: Run, drafted: Callable[..., dict[str, Any]]):
+    drafted("Surv(days, died) ~ age + I(age^2)")
+    Path("held.toml").write_text(Path("study.toml").read_text().replace("held_out = 0.0", "held_out = 0.2"))
+    done = run("study", "rehearse", "held.toml", "--tables", "sites", "--out", "held")
+    assert done.exit_code == 0 and "R^2" not in done.stdout
+    found = json.loads(Path("held/result.json").read_text())
+    why = "the target is a time, of which some are censored: a linear model of it tells nothing (held_out = 0)"
+    assert (found["score"], found["no_score"]) == (None, why)
+    assert [one["name"] for one in found["models"][0]["inference"]["coefficients"]] == ["age", "age^2"]
+    assert "R\u00b2" not in Path("held/result.html").read_text()
+
+
+def test_classes_in_the_order_of_the_alphabet_are_said_where_order_is_the_meaning(run: Run, tmp_path: Path):
+    words = PEOPLE.assign(stage=PEOPLE["stage"].map({"I": "mild", "II": "severe", "III": "fatal"}))
+    words.drop(columns="site").to_csv("all.csv", index=False)
+    done = run("study", "new", "all.csv", "--formula", "stage ~ age + arm", "--model", "proportional-odds")
+    line = (
+        "classes are in the order of the alphabet, fatal < mild < severe, and proportional-odds has a meaning only in"
+        " theirs: write them from the least to the most."
+    )
+    assert f"noticed: stage: {line}" in " ".join(done.stdout.split())
+    assert f"# Noticed: {line}\n[target]\n" in Path("study.toml").read_text()
+
+
 def test_codes_of_gaps_are_gaps_and_their_rows_are_left_out(run: Run, drafted: Callable[..., dict[str, Any]]):
     (model,) = drafted("ill ~ age + arm + bmi + smoker")["models"]
     whole = PEOPLE[(PEOPLE["bmi"] != 999) & (PEOPLE["smoker"] != -9)]

@@ -13,9 +13,11 @@ from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.models.poisson import PoissonModel
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
-from codedfl.data.columns import CategoryColumn, ClassTarget, NumberColumn, NumberTarget
+from codedfl.data.columns import CategoryColumn, ClassTarget, DerivedColumn, NumberColumn, NumberTarget
+from codedfl.data.derived import Factor
+from codedfl.data.tables import as_raw_table
 from codedfl.errors import InvalidInput, MessageRefused
-from codedfl.statistics.newton import Newton
+from codedfl.statistics.newton import Newton, column_reaches, linear_predictor, predictor_range, scaled_design
 from codedfl.statistics.rounded import LEAST_BITS
 from codedfl.statistics.statistic import Ask
 from codedfl.sum.layout import LOW_BITS, Layout
@@ -123,3 +125,41 @@ def test_every_total_fits_the_ring_or_the_study_is_refused():
         InvalidInput, match=rf"^max_rows times what the model 'm' can predict must leave {LEAST_BITS} bits"
     ):
         Newton(replace(study, max_rows=2**28), point(), study.models[0])
+
+
+POWERS = (
+    NumberColumn("age", (20.0, 90.0), 1.0, missing=50.0),
+    CategoryColumn("ward", ("a", "b")),
+    DerivedColumn("age^2", (0.0, 8100.0), 10.0, factors=(Factor("age", power=2),)),
+    DerivedColumn("age:b", (0.0, 90.0), 1.0, factors=(Factor("age"), Factor("ward", "b"))),
+)
+
+
+def powers(*names: str) -> Study:
+    target = ClassTarget("y", (0, 1))
+    return Study("s", POWERS, target, 5000, 1000, 3, models=(LogisticModel("m", names),))
+
+
+def test_a_number_and_its_powers_reach_as_far_together_as_any_row_can():
+    study, beta = powers("age", "age^2"), np.array([0.5, -16.0, 0.25, 14.0])  # the constant, age, its mark, age^2
+    ages = [*map(str, range(20, 91)), ""]
+    codes, _ = study.codes(as_raw_table({"age": ages, "ward": ["a"] * len(ages)}))
+    every = linear_predictor(scaled_design(study, study.models[0], codes), beta)
+    assert predictor_range(study, study.models[0], beta) == pytest.approx((every.min(), every.max()), abs=1e-12)
+    assert np.abs(every).max() < 10 < 16 + 14 - 0.75  # column by column it was refused
+    Newton(study, beta, study.models[0])
+
+
+def test_steep_powers_are_refused_with_what_they_reach():
+    study, beta = powers("age", "age^2"), np.array([0.0, -3.0, 0.0, 14.0])
+    low, high = predictor_range(study, study.models[0], beta)
+    assert high > 10
+    line = f"the linear predictor of 'm' must lie within -10 and 10 over the ranges, got [{low:g}, {high:g}]"
+    with pytest.raises(InvalidInput, match=exactly(line)):
+        Newton(study, beta, study.models[0])
+
+
+def test_what_a_level_takes_part_in_counts_by_itself():
+    study = powers("age", "ward", "age:b")
+    reaches = column_reaches(study, study.models[0], np.array([0.0, 1.0, 0.5, 2.0, 3.0]))
+    assert reaches == {"age": (-1.0, 1.5), "ward": (0.0, 2.0), "age:b": (-3.0, 3.0)}

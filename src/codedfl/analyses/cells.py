@@ -133,7 +133,7 @@ def unmarked(study: Study, merged: Merged) -> tuple[str, ...]:
 
 
 def no_score(study: Study, final: Study) -> str:
-    """Why no held-out rows are summed, in one line; "" if they are.
+    """Why there is no score by held-out rows, in one line; "" if there is one.
 
     final: with the mergings of the census.
 
@@ -148,6 +148,8 @@ def no_score(study: Study, final: Study) -> str:
     >>> no_score(study, study), no_score(study, replace(study, held_out=0.0))[:15]
     ('', 'too few people ')
     """
+    if study.held_out and study.time_grid:
+        return "the target is a time, of which some are censored: a linear model of it tells nothing (held_out = 0)"
     if not study.held_out or final.held_out:
         return ""
     return "too few people are among the held-out rows: these are in no sum"

@@ -122,8 +122,7 @@ def _solved(
             sums = NewtonSums(totals.counts.rows.rows, 0.0, 0.0, np.zeros(spread.width), spread(bread))
             found = Fitted(beta + spread(step), spread(covariance), sums, count)
             return found, (round(numbers[0]), now, dispersion)
-        beta = towards(beta, beta + spread(step), problem.reach)
-        alpha = now
+        beta, alpha = towards(beta, beta + spread(step), problem.reach), now
     raise InvalidInput(
         f"the equations of the model {model.name!r} must have a solution within {model.most_points} points, got none:"
         " columns that tell the target without error (separation)"
@@ -132,8 +131,7 @@ def _solved(
 
 def _check(totals: Totals, model: GeeModel, numbers: Floats, width: int) -> None:
     clusters, cut, pairs = numbers[:3]
-    least = max(2 * width, totals.study.smallest_cell)
-    if clusters < least:
+    if clusters < (least := max(2 * width, totals.study.smallest_cell)):
         raise InvalidInput(f"clusters of the model {model.name!r} must be at least {least}, got fewer")
     if pairs <= width:
         raise InvalidInput(f"clusters of the model {model.name!r} must have several rows, got one in most")

@@ -269,7 +269,8 @@ def refit(
         if wanted.inference
         else (None, "")
     )
-    score = None if model is None else linear.score(model.theta)
+    # Of times until an event a linear model says nothing, and its R^2 would be taken for the survival model's.
+    score = None if model is None or study.time_grid else linear.score(model.theta)
     return LinearFinding(wanted.name, names, model, no_model, score, found, no_inference)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from codedfl.authoring.ranges import OF_SAMPLE, anchor
+from codedfl.contract.models.ordinal import ProportionalOddsModel
 from codedfl.contract.names import plain_name
 
 PARTICIPANTS = 5
@@ -94,6 +95,18 @@ class DraftColumn:
             return replace(self, missing=None, fill="")
         levels = tuple(one for one in map(str, self.levels) if one != self.missing)
         return replace(self, levels=levels, missing=None)
+
+    def ordered(self, kind: str) -> DraftColumn:
+        """With a remark where ``kind`` lives by the order of classes, and theirs is that of the alphabet.
+
+        >>> DraftColumn("grade", ("mild", "none", "severe")).ordered("proportional-odds").noticed[:41]
+        'classes are in the order of the alphabet,'
+        """
+        texts = [one for one in self.levels or () if isinstance(one, str)]
+        if kind != ProportionalOddsModel.kind or len(texts) <= 2 or texts != sorted(texts):
+            return self
+        noticed = f"classes are in the order of the alphabet, {' < '.join(texts)}, and {kind} has a meaning only in"
+        return replace(self, noticed=f"{noticed} theirs: write them from the least to the most.")
 
     def lenient(self) -> DraftColumn:
         """With a range still wider, something that a missing value becomes, and a level of unknown names."""

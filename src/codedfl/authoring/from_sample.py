@@ -82,7 +82,7 @@ def draft_of_table(
     if complete:
         columns = [one.complete() for one in columns]
     goal = _target(table, target, task, iterates=bool(further))
-    goal = replace(goal, missing_codes=codes.get(target, ()), guessed=codes.get(target, ()))
+    goal = replace(goal.ordered(further), missing_codes=codes.get(target, ()), guessed=codes.get(target, ()))
     rows, row_id = max(ROWS, _power_above(len(table))), ids[0] if ids else None
     complete = bool(left_out.any() if complete else absent[target].any())
     said = (_left_out(absent, left_out),) if complete else ()

@@ -64,8 +64,10 @@ def draft_from_table_one(
     # Of a device's rows that are held out at least twice as many as columns are scored; fewer would only be lost.
     design = sum(1 if one.levels is None else len(one.levels) - 1 for one in columns)
     held_out = HELD_OUT if HELD_OUT * rows >= 2 * (design + 1) * devices else 0.0
-    drafted = Draft(name, columns, replace(goal, missing=None), *bounds, complete_cases=complete_cases)
-    return replace(drafted, held_out=held_out, kind=kind(len(goal.levels or ())))
+    further = kind(len(goal.levels or ()))
+    goal = replace(goal.ordered(further), missing=None)
+    drafted = Draft(name, columns, goal, *bounds, complete_cases=complete_cases)
+    return replace(drafted, held_out=held_out, kind=further)
 
 
 def described_quantiles(result: Any) -> dict[str, Floats]:

@@ -7,7 +7,7 @@ machines, so that moving a row from one device to another changes no bit of a to
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from codedfl.contract.models import NO_MODEL, StudyModel
 from codedfl.contract.models.glm import GlmModel
-from codedfl.contract.study import Study
-from codedfl.data.columns import CategoryColumn, Column
+from codedfl.contract.study import Study, factors_of
+from codedfl.data.columns import GAP, CategoryColumn, Column, DerivedColumn
 from codedfl.errors import InvalidInput
 from codedfl.statistics.families import Family, family_of, target_values
 from codedfl.statistics.rounded import Rounded, SumOfRows, products
@@ -234,6 +234,7 @@ def linear_predictor(X: Floats, coefficients: Floats) -> Floats:
     return found
 
 
+_MOST_LOOKED_AT = 1 << 16  # codes of a number
 MOST_PREDICTION = 64.0  # of a linear model over the ranges, in half ranges of the target
 
 
@@ -267,17 +268,55 @@ def predictor_range(study: Study, model: StudyModel, point: Floats) -> tuple[flo
 def column_reaches(study: Study, model: StudyModel, point: Floats) -> dict[str, tuple[float, float]]:
     """The least and the largest that each column can add to the linear predictor, an offset among them.
 
+    A number and what is made of it alone, such as its powers and splines, add together, under the number's name.
+
     Examples
     --------
     See ``Newton``, which refuses a point whose range is too wide.
     """
-    found, place = {}, 1
+    parts, place = dict[str, list[tuple[Column, NDArray[np.float64]]]](), 1
     for one in columns_of(study, model):
-        found[one.name] = _reach(one, point[place : place + one.width])
+        base = _number_of(study, one)
+        parts.setdefault(base.name, []).append((one, point[place : place + one.width]))
         place += one.width
+    bases = {one.name: one for one in study.columns}
+    found = {name: _joint_reach(bases[name], some) for name, some in parts.items()}
     if offset := getattr(model, "offset", ""):
-        found[offset] = next(one.grid.range for one in study.columns if one.name == offset)
+        found[offset] = bases[offset].grid.range
     return found
+
+
+def _number_of(study: Study, one: Column) -> Column:
+    """The number that a column is made of, where it is made of one alone whose grid can be looked through; or itself.
+
+    A category is none: rows of a level that was merged keep what was made of their own level.
+    """
+    made_of = {factor.column for factor in factors_of(one)}
+    base = next((of for of in study.columns if of.name in made_of), one)
+    looked_through = len(made_of) == 1 and not isinstance(base, CategoryColumn) and base.grid.n_steps <= _MOST_LOOKED_AT
+    return base if looked_through else one
+
+
+def _joint_reach(base: Column, parts: list[tuple[Column, NDArray[np.float64]]]) -> tuple[float, float]:
+    """Of columns that a number decides: by every code that it may have, since what a row has is made of its code."""
+    if len(parts) == 1:
+        return _reach(*parts[0])
+    columns, coefficients = zip(*parts, strict=True)
+    found = linear_predictor(_over_grid(base, columns), np.concatenate(coefficients))
+    return float(found.min()), float(found.max())
+
+
+@lru_cache(maxsize=16)
+def _over_grid(base: Column, columns: tuple[Column, ...]) -> Floats:
+    """Scaled design columns at every code of the number, and where it is missing if it may be."""
+    codes = np.arange(base.grid.n_steps + 1)
+    codes = codes if base.missing is None else np.append(codes, GAP)
+    seen, parts = {base.name: base.values(codes)}, []
+    for one in columns:
+        # Invariant: as ``Study.codes`` makes them of a row, or a device would accept what its rows go beyond.
+        of_it = one.codes(one.product(seen), one.name)[0] if isinstance(one, DerivedColumn) else codes
+        parts.append(one.design(of_it) / np.array([unit.limit for unit in one.units], dtype=np.float64))
+    return np.hstack(parts)
 
 
 def _reach(one: Column, part: NDArray[np.float64]) -> tuple[float, float]:

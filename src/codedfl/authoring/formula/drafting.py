@@ -156,7 +156,9 @@ def draft_with_formula(
     for one in expanded:
         text = _listed_again(text, one)
     columns = "\n".join(_listed(one) for one in expanded if factors_of(one))
-    text = _target_moved(text.replace("\n[target]", f"\n{columns}\n[target]", 1), formula)
+    # Before what is noticed of the target, which stands above its section.
+    text = re.sub(r"\n((?:# Noticed: .*\n)*\[target\])", lambda found: f"\n{columns}\n{found[1]}", text, count=1)
+    text = _target_moved(text, formula)
     head, _, tail = text.partition("\n[target]")
     said = tomli_w.dumps({"formula": formula}).strip()
     head = head.replace("\nedition = ", f"\n{said}  # the columns below are made of it\nedition = ", 1)
