@@ -57,8 +57,8 @@ def who_is_fastest(entries: Iterable[SchemeResult], goal: str, from_zero: Sequen
             sentence += f"; {listed(names)} {when.format('gets' if len(names) == 1 else 'get')}"
     final = first.final_accuracy.median
     again = final is not None and final < first.target_accuracy
-    fell = f" Then {name_in_sentence(first)} falls below it again, as its final score shows." if again else ""
-    return sentence + "." + fell + ("" if private is None else _what_was_before(private, from_zero))
+    fell = f" Afterwards {name_in_sentence(first)} falls below {goal} again, as its final score shows." if again else ""
+    return sentence + "." + ("" if private is None else _what_was_before(private, from_zero)) + fell
 
 
 def _what_was_before(entry: SchemeResult, from_zero: Sequence[SchemeResult]) -> str:
