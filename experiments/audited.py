@@ -1,8 +1,13 @@
 """What somebody must read who wants to know what a data owner's machine runs: the code lines that its processes load.
 
-``python -m experiments.audited`` counts them. A linear study and one with random features are approved and run by
-real programs, with a server and a broker, from the first message to the last; every process of a device says at its
-end which modules it has loaded, whichever of its threads did. A module counts with all of its code lines.
+``python -m experiments.audited`` counts them. A linear study and one with random features are approved under the
+usual policy and run by real programs, with a census, a server and a broker, from the first message to the last; every
+process of a device says at its end which modules it has loaded, whichever of its threads did. A module counts with all
+of its code lines.
+
+Each is the first study of its device. What others need is loaded with them, and not counted: a later study on the same
+rows (``contract.matching``, ``contract.between_studies``), times, clusters and tables (``contract.model_cells``),
+noise, requests of more than 96 kB (``engines.pieces``), a log or root of a target, and a further kind of model.
 """
 
 from __future__ import annotations
@@ -25,9 +30,10 @@ from experiments.local_study import LocalStudy, agree, digits_study, digits_tabl
 
 BEFORE = 19_176  # at 0.3
 GOAL = 8_000
-LIMIT = 9_350  # disclosure control judges over all approvals and columns: 1300 lines, which the goal did not have
+LIMIT = 8_760  # with a census, the policy that everybody has, and a judgement over all approvals
 _SECONDS = 300.0
 _FEATURES = {"linear": 0, "rbf": 50}
+_DEVICES, _SMALLEST_CELL = 6, 5  # two disclosure groups, and a census first, as the studies have that people draft
 
 
 @dataclass(frozen=True)
@@ -56,8 +62,8 @@ def loaded_by_a_device() -> Loaded:
 
 
 def _of_study(folder: Path, kind: str, features: int) -> tuple[frozenset[Path], frozenset[Path]]:
-    tables = digits_tables(3)
-    content = digits_study(1 << 11, name=kind, features=features, epochs=3)
+    tables = digits_tables(_DEVICES)
+    content = digits_study(1 << 11, name=kind, features=features, epochs=3, smallest_cell=_SMALLEST_CELL)
     made = agree(folder / kind, content, tables)
     table = made.folder / "table.csv"
     _write(tables[made.names[0]], table)
@@ -69,9 +75,7 @@ def _approving(made: LocalStudy, table: Path) -> frozenset[Path]:
     name, told, fresh = made.names[0], made.folder / "approving.txt", made.folder / "fresh"
     make_private_folder(fresh / name)
     write_private(fresh / name / DEVICE_KEY, [(made.state(name) / name / DEVICE_KEY).read_bytes()])
-    allowed = made.folder / "policy.toml"
-    allowed.write_text("smallest-cell = 1\n", encoding="utf-8")
-    given = ("--table", table, "--who", "somebody", "--state", fresh, "--policy", allowed)
+    given = ("--table", table, "--who", "somebody", "--state", fresh)
     command = [*traced(told), "site", "approve", made.kit_file(name), *given]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, cwd=ROOT)
     if done.returncode:

@@ -202,7 +202,7 @@ def device_child(kind: str, name: str, url: str, *files: str) -> None:
     from codedfl.engines.mqtt_device import serve
     from codedfl.mqtt.address import BrokerAddress
     from codedfl.sum.device import Device
-    from codedfl.sum.memory import InMemory
+    from codedfl.sum.in_memory import InMemory
 
     own = MadeUp(made_up().terms, name)
     plain = np.array(own.vector(b"")).tobytes()

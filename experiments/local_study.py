@@ -16,7 +16,7 @@ import tomli_w
 
 from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.judgement import DisclosureFinding
+from codedfl.contract.findings import DisclosureFinding
 from codedfl.contract.kit import ENDING, Kit
 from codedfl.contract.policy import Policy
 from codedfl.contract.roster import Roster, load_roster, save_roster

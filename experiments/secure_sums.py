@@ -32,7 +32,8 @@ import numpy as np
 
 from codedfl.crypto.sealed import Identity
 from codedfl.engines.in_process import InProcess
-from codedfl.sum.device import Device, InMemory
+from codedfl.sum.device import Device
+from codedfl.sum.in_memory import InMemory
 from codedfl.sum.layout import Layout
 from codedfl.sum.one_sum import OneSum
 from codedfl.sum.session import Session

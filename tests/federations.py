@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from codedfl.crypto.sealed import Identity
-from codedfl.sum.device import Device, InMemory
+from codedfl.sum.device import Device
+from codedfl.sum.in_memory import InMemory
 from codedfl.sum.layout import Layout, Words
 from codedfl.sum.terms import Participant, Terms
 from codedfl.sum.wire import Refused

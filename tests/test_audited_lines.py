@@ -17,7 +17,15 @@ OURS = ROOT / "src" / "codedfl"
 # What drafts and conducts studies, shows results, or asks devices.
 OTHERS = ("authoring", "analyses", "solve", "report", "run", "estimators", "flower")
 ASKING = ("sum/session.py", "sum/goals.py", "sum/known.py", "sum/store.py", "engines/mqtt_server.py")
-WORKED = ("sum/device.py", "statistics/gram.py", "statistics/products.py", "data/features/rbf.py", "mqtt/link.py")
+LATER = ("contract/matching.py", "contract/between_studies.py", "contract/model_cells.py", "engines/pieces.py")
+WORKED = (
+    "contract/census.py",
+    "sum/device.py",
+    "statistics/gram.py",
+    "statistics/products.py",
+    "data/features/rbf.py",
+    "mqtt/link.py",
+)
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +45,13 @@ def test_the_servers_half_and_authoring_are_never_loaded(loaded: Loaded):
     assert len(files) == len(loaded.files), "nothing of the laboratory"
     assert not {one for one in files if one.parts[0] in OTHERS}
     assert not files & set(map(Path, ASKING))
+
+
+def test_what_a_first_study_does_not_need_is_not_loaded(loaded: Loaded):
+    """What compares studies, counts single models and pulls large requests comes with the first that needs it."""
+    files = {one.relative_to(OURS) for one in loaded.files}
+    assert all((OURS / one).is_file() for one in LATER)
+    assert not files & set(map(Path, LATER))
 
 
 def test_what_did_the_work_is_among_them(loaded: Loaded):

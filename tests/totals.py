@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from codedfl.analyses.study_analysis import StudyFindings, conduct
-from codedfl.contract.census import Census, Decision, needs_census, parts_of
+from codedfl.contract.census import Census, Decision, parts_of
 from codedfl.contract.merging import Merged
 from codedfl.contract.snapshot import Snapshot, take_snapshot
 from codedfl.contract.study import Study
@@ -45,7 +45,7 @@ def conducted(
 
 def census_of(study: Study, snapshots: Sequence[Snapshot]) -> Decision:
     """What a census of these owners decides, in as many disclosure groups as there can be."""
-    if not needs_census(study):
+    if not study.needs_census:
         return Decision()
     n_groups = max(1, len(snapshots) // (study.colluders + 2))
     groups = [list(one) for one in np.array_split(np.arange(len(snapshots)), n_groups)]

@@ -16,7 +16,8 @@ from codedfl.exact.scales import Bounds
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.solver import Solver
 from codedfl.sum.asking import Engine
-from codedfl.sum.device import Device, InMemory
+from codedfl.sum.device import Device
+from codedfl.sum.in_memory import InMemory
 from codedfl.typing import Floats, RandomBytes
 from codedfl_lab.parties.making import Parties, TrainingRoster
 from codedfl_lab.parties.statistic import RowsStatistic

@@ -41,8 +41,9 @@ class RangeExceeded(CodedFLError, ArithmeticError):
     >>> import numpy as np
     >>> from codedfl import Bounds
     >>> from codedfl.exact.scales import Scales
+    >>> from codedfl.exact.totals import round_update
     >>> scales = Scales.on(1 << 48, Bounds(1.0, 1.0, samples=1000, samples_per_device=300), n_features=2, n_devices=5)
-    >>> scales.round_update(np.array([[1e30], [0.0]]))
+    >>> round_update(scales, np.array([[1e30], [0.0]]))
     Traceback (most recent call last):
     ...
     codedfl.errors.RangeExceeded: the update must have a column 1-norm of at most 134217, got 1e+30: it cannot be sent

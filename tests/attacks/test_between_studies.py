@@ -17,7 +17,7 @@ import pytest
 from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.cells import StudyCells
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.judgement import DisclosureFinding
+from codedfl.contract.findings import DisclosureFinding
 from codedfl.contract.ledger import Approval
 from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.models.poisson import PoissonModel

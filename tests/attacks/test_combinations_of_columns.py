@@ -19,7 +19,7 @@ from codedfl.contract import approval, judgement
 from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.cells import StudyCells
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.judgement import DisclosureFinding
+from codedfl.contract.findings import DisclosureFinding
 from codedfl.contract.models.cox import CoxModel
 from codedfl.contract.relations import Relation, _light, broken_relations
 from codedfl.contract.roster import Roster

@@ -29,6 +29,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from codedfl.exact.totals import round_update
 from codedfl.solve.descent import GradientDescent, StepSchedule
 from codedfl_lab import CodedPadded
 from codedfl_lab.primes.fixed_point import FixedPoint
@@ -88,7 +89,7 @@ def trained(scenario: Small) -> tuple[FixedPoint, list[int], list[np.ndarray]]:
     solver = Noted(EPOCHS, regularisation=REGULARISATION, step=StepSchedule(STEP))
     models = scenario.models(CodedPadded(3), solver)
     scales = scenario.statistic(CodedPadded(3)).scales
-    return scales, [0, *(scales.round_update(one)[1] for one in solver.__dict__["asked"])], models
+    return scales, [0, *(round_update(scales, one)[1] for one in solver.__dict__["asked"])], models
 
 
 @pytest.mark.parametrize("seed", [1, 2])

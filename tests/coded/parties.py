@@ -12,7 +12,7 @@ import numpy as np
 
 from codedfl.crypto.sealed import Identity
 from codedfl.engines.in_process import InProcess
-from codedfl.sum.device import InMemory
+from codedfl.sum.in_memory import InMemory
 from codedfl.sum.session import Patience
 from codedfl_lab.coded.device import CodedDevice
 from codedfl_lab.coded.form import CodedForm

@@ -16,7 +16,7 @@ from clinics import AGE, DAYS, NAMES, ROSTER, STUDY, Columns, K, agreed, identit
 
 from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.judgement import DisclosureFinding
+from codedfl.contract.findings import DisclosureFinding
 from codedfl.contract.ledger import Approval, most_different
 from codedfl.contract.models.logistic import LogisticModel
 from codedfl.contract.models.survival import SurvivalModel

@@ -24,7 +24,6 @@ from codedfl.contract.census import (
     census_numbers,
     decode_rounds,
     encode_rounds,
-    needs_census,
     parts_of,
 )
 from codedfl.contract.merging import merged_study, recoded
@@ -367,7 +366,7 @@ def test_rounds_end_whatever_is_counted(seed: int, z: int):
 
 
 def test_a_census_of_noise_or_of_cells_of_one_is_none():
-    assert not needs_census(replace(MERGING, smallest_cell=1)) and needs_census(MERGING)
+    assert not replace(MERGING, smallest_cell=1).needs_census and MERGING.needs_census
 
 
 def test_persons_count_once_in_a_cell():

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codedfl.data.labels import ClassLabels, Labels, TargetLabels
+from codedfl.data.saved_labels import labels_from_dict
 
 
 @pytest.mark.parametrize("y", [[3, -1, 7, 3], ["cat", "dog", "ape", "cat"]])
@@ -59,7 +60,7 @@ def test_targets_beyond_the_range_are_clipped_and_counted() -> None:
 
 @pytest.mark.parametrize("labels", [ClassLabels((1, 4)), ClassLabels(("é", "a")), TargetLabels(-0.1, 1 / 3)])
 def test_a_model_file_brings_them_back(labels: Labels) -> None:
-    assert Labels.from_dict(json.loads(json.dumps(labels.to_dict()))) == labels
+    assert labels_from_dict(json.loads(json.dumps(labels.to_dict()))) == labels
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_an_incomplete_one_is_refused(saved: dict[str, Any]) -> None:
     with pytest.raises(
         ValueError, match=r"^saved labels must hold classes, low and high of the targets, or a link, got"
     ):
-        Labels.from_dict(saved)
+        labels_from_dict(saved)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import codedfl
+from codedfl.data.clipped import Clipped
 from codedfl.data.columns import Columns
 from codedfl.data.features import (
     FEATURE_MAPS,
@@ -26,7 +27,7 @@ from codedfl.data.features.linear import LinearFeatures
 from codedfl.data.features.rbf import RandomFourierFeatures
 from codedfl.data.labels import Labels
 from codedfl.data.preprocessing import Preprocessing
-from codedfl.data.recipe import Clipped, Recipe
+from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
 from wording import exactly
 

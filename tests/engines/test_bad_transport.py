@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from faulty_broker import FaultyBroker, FaultyLink
 
-from codedfl.engines.pieces import PIECE_BYTES, PIECES_EACH, Frame, Offered, Piece, read_frame
-from codedfl.sum.device import Device, InMemory
+from codedfl.engines.frames import PIECE_BYTES, PIECES_EACH, Frame, Offered, Piece, read_frame
+from codedfl.sum.device import Device
+from codedfl.sum.in_memory import InMemory
 from codedfl.sum.layout import Layout
 from codedfl.sum.session import Patience, Session
 from codedfl.sum.store import Store

@@ -8,22 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codedfl.engines.pieces import (
-    MOST_AT_ONCE,
+from codedfl.engines.frames import (
     PIECE_BYTES,
     PIECES_EACH,
-    PIECES_IN_ALL,
-    TURN_SECONDS,
     Gone,
     Offered,
     Offers,
     Piece,
     Pull,
-    Pulls,
     Whole,
     pack_frame,
     read_frame,
 )
+from codedfl.engines.pieces import MOST_AT_ONCE, PIECES_IN_ALL, TURN_SECONDS, Pulls
 from codedfl.errors import MessageRefused
 
 MEGABYTE = bytes(1 << 20)

@@ -12,7 +12,8 @@ from small_worlds import Choice
 
 from codedfl.sum import device as device_module
 from codedfl.sum import keys as keys_module
-from codedfl.sum.device import Device, InMemory
+from codedfl.sum.device import Device
+from codedfl.sum.in_memory import InMemory
 from codedfl.sum.keys import ExchangeKey, GenerationKeys, derive, pack
 from codedfl.sum.terms import Terms
 from codedfl.sum.wire import ListEntry, Refused

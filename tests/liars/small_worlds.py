@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from codedfl.crypto.sealed import Identity
 from codedfl.sum import device as device_module
 from codedfl.sum import pad_sums, wire
-from codedfl.sum.device import Device, InMemory
+from codedfl.sum.device import Device
+from codedfl.sum.in_memory import InMemory
 from codedfl.sum.keys import Scope
 from codedfl.sum.layout import Layout, Words
 from codedfl.sum.pads import add_pads

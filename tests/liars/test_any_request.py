@@ -18,7 +18,8 @@ from requests_adversary import Verdict
 from rules_left_out import HARMLESS, NEEDED, LeftOut
 from small_worlds import Choice, World
 
-from codedfl.sum.memory import Generation, InMemory
+from codedfl.sum.in_memory import InMemory
+from codedfl.sum.memory import Generation
 
 WORLDS = int(os.environ.get("CODEDFL_LIAR_SCHEDULES", "64"))
 BLOCKS = 8

@@ -15,6 +15,7 @@ from test_ring import planes_of, values_of
 import oracle
 from codedfl.errors import InvalidInput, RangeExceeded
 from codedfl.exact.scales import Bounds, natural_bits
+from codedfl.exact.totals import round_update
 from codedfl_lab.primes.fixed_point import FixedPoint
 from wording import exactly
 
@@ -107,9 +108,9 @@ def test_the_papers_size_fits_two_primes():
     assert format_.gram_bits >= 14
     # The sum of X'X e has 45 bits of room; an e of natural size gets at least 14 of them, typical smaller ones more.
     natural = np.full((2000, 1), 1 / (math.sqrt(2 / 2000) * math.sqrt(2000)))
-    _, bits = format_.round_update(natural)
+    _, bits = round_update(format_, natural)
     assert bits >= 13
-    _, more = format_.round_update(natural / 8)
+    _, more = round_update(format_, natural / 8)
     assert more == bits + 3
 
 
@@ -241,14 +242,14 @@ def test_data_of_the_wrong_shape_are_refused(shape: tuple[int, ...], message: st
 )
 def test_an_update_gets_the_most_bits_that_provably_fit(values: list[list[float]]):
     format_ = small()
-    integers, bits = format_.round_update(np.array(values))
+    integers, bits = round_update(format_, np.array(values))
     expected, expected_bits = oracle.update_on_grid(values, format_.limit // format_.gram_limit)
     assert (integers.tolist(), bits) == (expected, expected_bits)
     assert gram_limit(format_) * oracle.column_norm(expected) <= format_.ring.modulus // 8
 
 
 def test_the_zero_update_has_no_bits():
-    integers, bits = small().round_update(np.zeros((4, 2)))
+    integers, bits = round_update(small(), np.zeros((4, 2)))
     assert bits == 0
     assert not integers.any()
 
@@ -260,17 +261,17 @@ def test_an_update_of_which_nothing_would_be_left_is_refused():
         "the update must not be rounded to zero, got one of norm 6 with 2 fraction bits: the public bounds are too wide"
         " for this precision"
     )):  # fmt: skip
-        format_.round_update(np.full((300, 1), 0.02))
+        round_update(format_, np.full((300, 1), 0.02))
 
 
 def test_an_update_at_the_very_limit_is_sent_and_one_beyond_is_refused():
     format_ = small()
     room = format_.limit // format_.gram_limit
-    integers, bits = format_.round_update(np.array([[float(room)], [0], [0], [0]]))
+    integers, bits = round_update(format_, np.array([[float(room)], [0], [0], [0]]))
     assert (integers[0, 0], bits) == (room, 0)
     message = f"the update must have a column 1-norm of at most {room}, got {room + 1:g}: it cannot be sent"
     with pytest.raises(RangeExceeded, match=exactly(message)):
-        format_.round_update(np.array([[float(room)], [1], [0], [0]]))
+        round_update(format_, np.array([[float(room)], [1], [0], [0]]))
 
 
 def test_rounding_that_lengthens_the_norm_costs_a_bit_and_not_the_proof():
@@ -278,7 +279,7 @@ def test_rounding_that_lengthens_the_norm_costs_a_bit_and_not_the_proof():
     format_ = small()
     room = format_.limit // format_.gram_limit
     update = np.array([[room - 5 + 0.6], [1.6], [1.6], [0.6]]) / 2
-    integers, bits = format_.round_update(update)
+    integers, bits = round_update(format_, update)
     assert bits == 0
     assert int(np.abs(integers).sum()) <= room
     assert (integers.tolist(), bits) == oracle.update_on_grid(update.tolist(), room)
@@ -290,7 +291,7 @@ def test_a_diverged_update_is_refused(value: float):
     update[2, 1] = value
     message = "the update must be finite, got NaN or infinity: the training diverged"
     with pytest.raises(RangeExceeded, match=exactly(message)):
-        small().round_update(update)
+        round_update(small(), update)
 
 
 # -- decoded totals

@@ -21,8 +21,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from codedfl.data.clipped import ClippedWarning
 from codedfl.data.model import TrainedModel
-from codedfl.data.recipe import ClippedWarning
 from codedfl.estimators import ridge as estimators
 from codedfl.estimators import training_rows
 from codedfl.estimators.ridge import CodedRidge, CodedRidgeClassifier

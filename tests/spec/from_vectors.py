@@ -10,7 +10,8 @@ import numpy as np
 from spec.study import Study
 
 from codedfl.crypto.sealed import Identity
-from codedfl.sum.device import Device, InMemory
+from codedfl.sum.device import Device
+from codedfl.sum.in_memory import InMemory
 from codedfl.sum.layout import Layout, Words
 from codedfl.sum.terms import Participant, Terms
 from codedfl.sum.wire import Refused

@@ -12,6 +12,7 @@ from spec.study import Study
 
 from codedfl.crypto.sealed import Identity
 from codedfl.sum import device as of_package
+from codedfl.sum.in_memory import InMemory
 from codedfl.sum.layout import Layout, Words
 from codedfl.sum.terms import Participant, Terms
 from codedfl.sum.wire import Refused
@@ -80,7 +81,7 @@ class Federation:
         return [sum(column) for column in zip(*(self.rows(name, ask)[0] for name in owners), strict=True)]
 
     def package_device(self, name: str, clock: Callable[[], float] = lambda: NOW) -> of_package.Device:
-        memory = of_package.InMemory(arguments=self.most, directions=self.most)
+        memory = InMemory(arguments=self.most, directions=self.most)
         roots = roots_of(name)
         return of_package.Device(
             name, Identity(secret(name)), OfPackage(self, name), memory, now=clock, random_bytes=roots

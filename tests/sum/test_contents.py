@@ -16,7 +16,8 @@ from by_hand import ByHand
 from codedfl.contract.ledger_base import LedgerBase
 from codedfl.engines.in_process import InProcess
 from codedfl.sum import wire
-from codedfl.sum.device import Device, InMemory
+from codedfl.sum.device import Device
+from codedfl.sum.in_memory import InMemory
 from codedfl.sum.keys import digest
 from codedfl.sum.layout import Layout
 from codedfl.sum.memory import MOST_CONTENT, MOST_CONTENTS

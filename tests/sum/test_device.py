@@ -10,7 +10,8 @@ import pytest
 
 from by_hand import NOT_AFTER, ByHand
 from codedfl.sum import wire
-from codedfl.sum.device import Device, InMemory
+from codedfl.sum.device import Device
+from codedfl.sum.in_memory import InMemory
 from codedfl.sum.keys import digest
 from codedfl.sum.layout import Layout
 from codedfl.sum.terms import Terms

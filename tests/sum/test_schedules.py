@@ -17,7 +17,8 @@ import pytest
 from numpy.typing import NDArray
 from weather import Disk, Odds, ServerKilled, Weather
 
-from codedfl.sum.device import Device, InMemory
+from codedfl.sum.device import Device
+from codedfl.sum.in_memory import InMemory
 from codedfl.sum.keys import GenerationKeys, digest
 from codedfl.sum.known import Known
 from codedfl.sum.layout import Layout, Words

@@ -10,7 +10,8 @@ import pytest
 from codedfl.engines.in_process import InProcess
 from codedfl.engines.virtual_time import VirtualTime
 from codedfl.errors import NotEnoughDevices
-from codedfl.sum.device import Device, InMemory
+from codedfl.sum.device import Device
+from codedfl.sum.in_memory import InMemory
 from codedfl.sum.layout import Layout, Words
 from codedfl.sum.session import Patience, Session
 from codedfl.sum.wire import Refused

@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from codedfl.sum import wire
-from codedfl.sum.device import Device, Generation, InMemory
+from codedfl.sum.device import Device, Generation
+from codedfl.sum.in_memory import InMemory
 from codedfl.sum.keys import digest
 
 _MOST_WAITS = 6_000

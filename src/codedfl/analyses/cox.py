@@ -21,8 +21,8 @@ from codedfl.analyses.survival import times_of
 from codedfl.analyses.without_constant import WithoutConstant
 from codedfl.contract.models.cox import CoxModel
 from codedfl.data.columns import CategoryColumn
-from codedfl.data.labels import MeanLabels
 from codedfl.data.model import TrainedModel
+from codedfl.data.saved_labels import MeanLabels
 from codedfl.errors import InvalidInput
 from codedfl.statistics.cox import Cox
 from codedfl.statistics.newton import columns_of

@@ -24,8 +24,8 @@ from codedfl.contract.models.negative import NegativeBinomialModel
 from codedfl.contract.models.poisson import PoissonModel
 from codedfl.contract.study import Study
 from codedfl.data.columns import NumberTarget, Units
-from codedfl.data.labels import MeanLabels
 from codedfl.data.model import TrainedModel
+from codedfl.data.saved_labels import MeanLabels
 from codedfl.errors import InvalidInput
 from codedfl.statistics.families import Gamma, family_of
 from codedfl.statistics.newton import Newton, column_reaches, columns_of, predictor_range

@@ -9,7 +9,7 @@ from dataclasses import replace
 import msgspec
 
 from codedfl.analyses.study_analysis import Answer
-from codedfl.contract.census import Decision, encode_rounds, needs_census
+from codedfl.contract.census import Decision, encode_rounds
 from codedfl.device.study_sums import CENSUS, StudySums
 from codedfl.solve.noise_level import NoiseLevel
 from codedfl.solve.registry import make_solver
@@ -84,7 +84,7 @@ class StudyTotals:
 
     def _census(self) -> Decision:
         """Round after round over whoever is there in whole groups, until all cells pass."""
-        if not needs_census(self._sums.study):
+        if not self._sums.study.needs_census:
             return Decision()
         self._tell(SumBegun(CENSUS))
         groups = self._groups()

@@ -20,7 +20,7 @@ from codedfl.on_demand import loading
 from codedfl.private_files import default_state_dir
 
 if TYPE_CHECKING:
-    from codedfl.contract.judgement import DisclosureFinding
+    from codedfl.contract.findings import DisclosureFinding
     from codedfl.contract.roster_change import RosterChange
 
 
@@ -107,7 +107,7 @@ def accepted_kinds(given: Sequence[str]) -> dict[str, str]:
     >>> accepted_kinds(["rows=they gave their consent"])
     {'rows': 'they gave their consent'}
     """
-    from codedfl.contract.judgement import KINDS
+    from codedfl.contract.findings import KINDS
 
     found = {}
     for one in given:

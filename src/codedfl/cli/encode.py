@@ -9,7 +9,8 @@ import numpy as np
 import typer
 
 from codedfl.cli import options
-from codedfl.cli.screen import Screen, check_writable
+from codedfl.cli.output_files import check_writable
+from codedfl.cli.screen import Screen
 from codedfl.data.encoders import Encoded, Items, encode, load_encoder, pictures_of, texts_of
 from codedfl.data.tables import read_file
 from codedfl.data.tables.npz_file import ENCODER

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from codedfl.cli.broker_options import State
-from codedfl.cli.screen import Screen, check_writable
+from codedfl.cli.output_files import check_writable
+from codedfl.cli.screen import Screen
 from codedfl.contract.enrolment import ENDING, EnrolmentRequest
 from codedfl.contract.names import SERVER_NAME, checked_device
 from codedfl.crypto.key_files import DEVICE_KEY, SERVER_KEY, load_identity

@@ -1,19 +1,15 @@
-"""``codedfl site join`` and ``check``: take part in a study with this machine's rows, and see whether it is ready."""
+"""``codedfl site join``: take part in a study with this machine's rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from codedfl.cli import broker_options
-from codedfl.cli.exit_codes import INTERRUPTED, NOT_READY
+from codedfl.cli.exit_codes import INTERRUPTED
 from codedfl.cli.screen import Screen
-from codedfl.cli.screen import table as plain_table
-from codedfl.data.tables import read_file
 from codedfl.errors import InvalidInput
 from codedfl.logs import use_console
 from codedfl.on_demand import loading
@@ -22,7 +18,6 @@ from codedfl.private_files import default_state_dir
 if TYPE_CHECKING:
     from codedfl.contract.kit import Kit
     from codedfl.device.membership import Membership
-    from codedfl.device.readiness import Point
     from codedfl.mqtt.address import BrokerAddress
 
 _GOES_ON = "started again, it continues where it was"
@@ -45,7 +40,7 @@ def join_study(
 
     Example: `codedfl site join hospital-3.kit`
     """
-    screen, kits, address, membership = _at_broker(kit, state)
+    screen, kits, address, membership = at_broker(kit, state)
     with loading():
         from codedfl.device.joining import join
 
@@ -57,28 +52,8 @@ def join_study(
         raise typer.Exit(INTERRUPTED) from None
 
 
-def check_site(
-    kit: KitFiles,
-    state: broker_options.State = None,
-    table: Annotated[Path | None, typer.Option(metavar="FILE", help="Also compare with the frozen rows.")] = None,
-) -> None:
-    """Say whether this machine is ready to join: certificate, clock, disk, approval, rows and broker.
-
-    Each point is ok or NO with the reason; ends with 1 where one is NO. Nothing is sent but a connection to the broker.
-
-    Example: `codedfl site check hospital-3.kit`
-    """
-    screen, kits, address, membership = _at_broker(kit, state)
-    from codedfl.device.readiness import readiness
-
-    rows = None if table is None else read_file(table)
-    with screen.busy("checking"):
-        points = [point for one in kits for point in readiness(one.study, address, membership, rows)]
-    _show(screen, points)
-
-
-def _at_broker(paths: list[Path], state: Path | None) -> tuple[Screen, list[Kit], BrokerAddress, Membership]:
-    """What both commands begin with."""
+def at_broker(paths: list[Path], state: Path | None) -> tuple[Screen, list[Kit], BrokerAddress, Membership]:
+    """What ``site join`` and ``site check`` begin with."""
     broker_options.require_mqtt()
     with loading():
         from codedfl.contract.kit import load_kit
@@ -98,16 +73,3 @@ def _at_broker(paths: list[Path], state: Path | None) -> tuple[Screen, list[Kit]
         folder = membership.folder / TLS_FOLDER
         address = BrokerAddress.laid_out(newest.broker, newest.authority, newest.certificate, folder)
     return screen, kits, address, membership
-
-
-def _show(screen: Screen, points: Sequence[Point]) -> None:
-    """One screen, and the code that a script reads."""
-    shown = plain_table("", "", "", left=2, last_wraps=True)
-    shown.show_header = False
-    for one in points:
-        shown.add_row("ok" if one.ready else "NO", one.what, Text(one.found))
-    screen.show(shown)
-    bad = [one.what for one in points if not one.ready]
-    screen.say(f"not ready: {', '.join(bad)}" if bad else "ready")
-    if bad:
-        raise typer.Exit(NOT_READY)

@@ -14,11 +14,13 @@ from rich.text import Text
 
 from codedfl.additions import DATASETS, additions, load_addition
 from codedfl.cli import options
-from codedfl.cli.screen import Screen, check_writable, score_name, table
+from codedfl.cli.output_files import check_writable
+from codedfl.cli.screen import Screen, score_name, table
+from codedfl.data.clipped import Clipped
 from codedfl.data.columns import Columns
-from codedfl.data.labels import ClassLabels, MeanLabels
+from codedfl.data.labels import ClassLabels
 from codedfl.data.model import TrainedModel
-from codedfl.data.recipe import Clipped
+from codedfl.data.saved_labels import MeanLabels
 from codedfl.data.score import score_of
 from codedfl.data.tables import RawTable, read_file
 from codedfl.data.task import as_labels

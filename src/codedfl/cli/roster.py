@@ -9,7 +9,8 @@ import typer
 from rich.text import Text
 
 from codedfl.cli import options
-from codedfl.cli.screen import Screen, check_writable, table
+from codedfl.cli.output_files import check_writable
+from codedfl.cli.screen import Screen, table
 from codedfl.contract.enrolment import enrolments, load_enrolment
 from codedfl.contract.names import SERVER_NAME
 from codedfl.contract.roster import Roster, load_roster, save_roster

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from codedfl.cli.broker_options import State
+from codedfl.cli.output_files import check_writable
 from codedfl.cli.roster import RosterFile
-from codedfl.cli.screen import Screen, check_writable
+from codedfl.cli.screen import Screen
 from codedfl.contract.names import checked_name
 from codedfl.contract.roster import load_roster
 from codedfl.contract.roster_change import ENDING, RosterChange, computable, load_change, save_change

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from codedfl.errors import InvalidInput
-from codedfl.files import sole_user
 from codedfl.typing import FileProgress
 
 if TYPE_CHECKING:
@@ -34,6 +32,8 @@ class Screen:
         self.remarks = _console(stderr=True)
         if json is not None and json != STDOUT:
             # Asked for before the work starts: hours of training must not end at a mistyped path.
+            from codedfl.cli.output_files import check_writable
+
             check_writable("--json", Path(json))
 
     def say(self, text: str = "") -> None:
@@ -124,35 +124,6 @@ _BLANKS = "\n\t\u00a0\u202f"  # the last two stand before units, and are never b
 def _plain(text: str) -> str:
     """No text of a table, a study or a peer moves the cursor or colours the screen."""
     return "".join(one if one.isprintable() or one in _BLANKS else "\ufffd" for one in text)
-
-
-def check_writable(option: str, path: Path) -> None:
-    """Refuse a file that cannot be written, making its folder."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidInput(
-            f"{option} must be in a folder that can be made, got {str(path)!r} ({error.strerror})"
-        ) from None
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise InvalidInput(f"{option} must be a file that can be written, got {str(path)!r}")
-
-
-def make_folder(option: str, path: Path) -> Path:
-    """The folder, made if need be and this command's alone until it ends.
-
-    What cannot be made or written, or is another command's, is refused under the name of its option.
-    """
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidInput(
-            f"{option} must be a folder that can be made, got {str(path)!r} ({error.strerror})"
-        ) from None
-    if not os.access(path, os.W_OK):
-        raise InvalidInput(f"{option} must be a folder that can be written, got {str(path)!r}")
-    click.get_current_context().with_resource(sole_user(path, option))
-    return path
 
 
 def table(*columns: str, left: int = 1, last_wraps: bool = False) -> Table:

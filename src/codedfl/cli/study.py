@@ -19,7 +19,8 @@ from codedfl.authoring.from_table_one import described_quantiles, draft_from_tab
 from codedfl.authoring.study_text import SMALLEST_CELL, study_text
 from codedfl.cli import options
 from codedfl.cli.exit_codes import BAD_INPUT
-from codedfl.cli.screen import Screen, check_writable, table
+from codedfl.cli.output_files import check_writable
+from codedfl.cli.screen import Screen, table
 from codedfl.cli.sections import show_sections
 from codedfl.cli.study_rehearsal import say_left_out
 from codedfl.contract.kit import study_and_roster

@@ -11,7 +11,8 @@ import typer
 from codedfl.analyses.driving import TOTAL_FILE, read_total
 from codedfl.analyses.study_analysis import refit
 from codedfl.cli import options
-from codedfl.cli.screen import Screen, make_folder
+from codedfl.cli.output_files import make_folder
+from codedfl.cli.screen import Screen
 from codedfl.cli.study_result import show_model
 from codedfl.contract.toml_file import load_study
 from codedfl.private_files import write_private

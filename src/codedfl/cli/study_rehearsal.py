@@ -14,7 +14,8 @@ from codedfl.additions import TIMINGS, additions, load_addition
 from codedfl.analyses.driving import findings_json
 from codedfl.cli import options
 from codedfl.cli.add_to import AddTo, kept_total
-from codedfl.cli.screen import Screen, make_folder, score_name
+from codedfl.cli.output_files import make_folder
+from codedfl.cli.screen import Screen, score_name
 from codedfl.cli.study_result import devices_fact, leave_without_models, show_findings
 from codedfl.contract.policy import Policy, load_policy
 from codedfl.contract.roster import load_roster
@@ -22,7 +23,7 @@ from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.contract.toml_file import load_study
 from codedfl.contract.words import printable
-from codedfl.data.recipe import Clipped
+from codedfl.data.clipped import Clipped
 from codedfl.data.tables import no_tables, read_file
 from codedfl.errors import InvalidInput
 from codedfl.report.run_page import write_run_page

@@ -94,7 +94,7 @@ TREE = (
         ),
         withdraw=("ledger:withdraw_approval", "Take back an approval to which this device has not contributed yet."),
         check=(
-            "join:check_site",
+            "site_check:check_site",
             "Say whether this machine is ready to join: certificate, clock, disk, approval, rows and broker.",
         ),
         join=(

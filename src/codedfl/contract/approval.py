@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codedfl.contract.combinations import cell_columns
 from codedfl.contract.design_columns import dominated_sums
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.judgement import DisclosureFinding, judged
+from codedfl.contract.findings import DisclosureFinding
+from codedfl.contract.judgement import judged
 from codedfl.contract.ledger import Approval, Ledger
 from codedfl.contract.models import StudyModel
 from codedfl.contract.policy import Policy, policy_objection, shown_directions, spending_objection, study_rho
 from codedfl.contract.roster import Roster, groups_of
-from codedfl.contract.seen import SeenRows, counted_with, recognised, seen_rows
+from codedfl.contract.seen import SeenRows, counted_with, seen_rows
 from codedfl.contract.snapshot import Snapshot, take_snapshot
 from codedfl.contract.study import Study
 from codedfl.contract.words import Section, Words, explain
@@ -125,7 +125,11 @@ def approve(
             study.load_features()
             own = take_snapshot(study, table, rows_key)
             earlier = [one.rows for one in ledger.earlier()]
-            rows = recognised(seen_rows(study, own, table, rows_key), earlier)
+            rows = seen_rows(study, own, table, rows_key)
+            if earlier:
+                from codedfl.contract.matching import recognised
+
+                rows = recognised(rows, earlier)
         new = _approval(study, roster, name, (own, rows), ledger, deciding)
         new = replace(new, changed=tuple(_changed(roster, new, ledger, deciding)))
         known = ledger.approval(new.digest)
@@ -248,6 +252,8 @@ def _few_combinations(study: Study, model: StudyModel, rows: SeenRows) -> int:
     """Of columns with names or few values, which iterations tell apart."""
     if not model.iterates:
         return 0
+    from codedfl.contract.combinations import cell_columns  # of models that iterate
+
     values = rows.values[:, cell_columns(study, model)]
     if not values.size:
         return 0

@@ -10,40 +10,19 @@ A person is an id; where the study names no id column, every row is taken for on
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.contract.combinations import FEW_CELLS, cell_places, count_cells
-from codedfl.contract.models import StudyModel, TimedModel
+from codedfl.contract.cell_families import NOWHERE, CellFamily, timed_models
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study, factors_of
-from codedfl.contract.timing import begins_of, ends_of, groups_of, n_groups
 from codedfl.data.columns import GAP, CategoryColumn, ClassTarget, Column
 from codedfl.typing import Integers
 
 _MOST = np.iinfo(np.int64).max
-NOWHERE = -1  # the place of a row that is in no cell of a family
-
-
-@dataclass(frozen=True, eq=False)
-class CellFamily:
-    """Cells of one kind, of which a row is in one at most.
-
-    kind: what follows where one has few (``census``). of: the column, or the model, that they belong to.
-    count: how many there are. held_out: whether they are of the rows kept for the score.
-
-    >>> CellFamily("level", "ward", 3).count
-    3
-    """
-
-    kind: str
-    of: str
-    count: int
-    held_out: bool = False
 
 
 class StudyCells:
@@ -80,13 +59,10 @@ class StudyCells:
         if "gram" in study.statistics:
             found += [CellFamily("varies", name, 1) for name, _ in (*self._categories, *self._numbers)]
             found.append(CellFamily("varies", study.target.name, 1))
-        for model in self._timed:
-            cells = n_groups(study, model) * (len(model.times) + 1)
-            found.append(CellFamily("time", model.name, 2 * cells))
-            if model.begin:
-                found.append(CellFamily("begin", model.name, cells))
-        found += [CellFamily("table", one.name, count_cells(study, one)) for one in self._tables]
-        found += [CellFamily("cluster", one.name, 1) for one in self._clustered]
+        if any(one.counted for one in study.models):
+            from codedfl.contract.model_cells import model_families
+
+            found += model_families(study)
         if study.held_out:
             found.append(CellFamily("rows", study.name, 1, held_out=True))
             if study.holds_out_gram:
@@ -165,24 +141,10 @@ class StudyCells:
                 if marks := factor.divides:
                     found.setdefault(factor.column, set()).update((mark, mark in factor.begins) for mark in marks)
         # Invariant: a beginning is divided by the grid of times, too; the two grids have cells in common.
-        for model in self._timed:
+        for model in timed_models(self.study):
             if model.begin in found:
                 found[model.begin].update((time, False) for time in model.times)
         return {name: tuple(sorted(marks)) for name, marks in found.items()}
-
-    @property
-    def _timed(self) -> list[TimedModel]:
-        return [one for one in self.study.models if "times" in one.counted and isinstance(one, TimedModel)]
-
-    @property
-    def _tables(self) -> list[StudyModel]:
-        # Invariant: more combinations than these are refused by the statistic itself, so none is reported uncounted.
-        tables = (one for one in self.study.models if "combinations" in one.counted)
-        return [one for one in tables if count_cells(self.study, one) <= FEW_CELLS]
-
-    @property
-    def _clustered(self) -> list[StudyModel]:
-        return [one for one in self.study.models if "clusters" in one.counted and getattr(one, "cluster", None)]
 
     def _differing(self, family: CellFamily, rows: Snapshot) -> Integers:
         """How many rows of each output of the encoder are not what most of this device's rows are, in sixteenths."""
@@ -219,13 +181,9 @@ class StudyCells:
             codes, values = rows.codes[:, place], self.study.columns[place].grid.values(rows.codes[:, place])
             above = [values >= mark if itself else values > mark for mark, itself in self._marks[family.of]]
             return np.where(codes == GAP, NOWHERE, np.sum(above, axis=0))
-        model = next(one for one in self.study.models if one.name == family.of)
-        if family.kind == "table":
-            return cell_places(self.study, model, rows.codes)
-        if family.kind == "cluster":
-            return self._of_clusters(model, rows)
-        assert isinstance(model, TimedModel)
-        return self._of_times(family, model, rows)
+        from codedfl.contract.model_cells import model_places
+
+        return model_places(self.study, family, rows)
 
     def _of_column(self, family: CellFamily, one: Column, codes: Integers) -> Integers:
         if family.kind == "level":
@@ -236,25 +194,6 @@ class StudyCells:
             return np.where(codes == GAP, 0, 1)
         differs = np.where(codes == one.base, 1 if family.count == 2 else NOWHERE, 0)
         return np.where(codes == GAP, NOWHERE, differs)
-
-    def _of_times(self, family: CellFamily, model: TimedModel, rows: Snapshot) -> Integers:
-        times, width = np.array(model.times), len(model.times) + 1
-        groups = groups_of(self.study, model, rows)
-        if family.kind == "begin":
-            begins = begins_of(self.study, model, rows, times)
-            return np.where(begins > 0, groups * width + begins - 1, NOWHERE)
-        ends = ends_of(self.study, rows, times)
-        events = rows.codes[:, self.study.table_columns.names.index(model.event)]
-        events = np.where(ends == width - 1, 0, events)  # one beyond the last time is none
-        return (events * n_groups(self.study, model) + groups) * width + ends
-
-    def _of_clusters(self, model: StudyModel, rows: Snapshot) -> Integers:
-        """Rows of clusters that have several: errors by clusters and by rows differ by these, or by several targets."""
-        codes = rows.codes[:, self.study.table_columns.names.index(getattr(model, "cluster", ""))]
-        _, places, sizes = np.unique(codes, return_inverse=True, return_counts=True)
-        if model.discordant:
-            sizes = np.bincount(np.unique(np.stack((places, rows.target)), axis=1)[0], minlength=len(sizes))
-        return np.where(sizes[places] > 1, 0, NOWHERE)
 
 
 def _commonest(codes: Integers) -> int:

@@ -29,7 +29,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.contract.cells import CellFamily, StudyCells, size_marks
+from codedfl.contract.cell_families import CellFamily
+from codedfl.contract.cells import StudyCells, size_marks
 from codedfl.contract.merging import Merged, held_out_place, merged_study, places_left, times_place
 from codedfl.contract.study import Study, factors_of
 from codedfl.data.columns import CategoryColumn, Column
@@ -201,11 +202,6 @@ class Decision:
     def objection(self, model: str = "") -> str:
         """Why a model, or the study itself, cannot be made; "" if it can."""
         return self.refused.get(model, "")
-
-
-def needs_census(study: Study) -> bool:
-    """Noise hides single rows, and a smallest cell of 1 hides nobody: then nothing is counted, and nothing merged."""
-    return study.noise is None and study.smallest_cell > 1
 
 
 class Census:

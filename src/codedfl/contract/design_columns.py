@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from codedfl.contract.cells import StudyCells
-from codedfl.contract.judgement import DisclosureFinding
+from codedfl.contract.findings import DisclosureFinding
 from codedfl.contract.relations import MOST_COLUMNS
 from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study

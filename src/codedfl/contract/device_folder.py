@@ -12,15 +12,17 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codedfl.contract.ledger import Approval, Ledger
 from codedfl.contract.ledger_base import LedgerBase
 from codedfl.contract.names import checked_name
-from codedfl.contract.seen import SeenRows
-from codedfl.contract.snapshot import Snapshot
 from codedfl.crypto.sealed import KEY_BYTES
 from codedfl.errors import InvalidInput
 from codedfl.private_files import check_private, make_private_folder, sync_folder, write_private
+
+if TYPE_CHECKING:  # a device that joins loads its rows with the first request
+    from codedfl.contract.snapshot import Snapshot
 
 
 class DeviceFolder:
@@ -90,6 +92,8 @@ class DeviceFolder:
                 continue
             if saved is None:
                 raise InvalidInput(f"the hashes of the rows of every approval must be there, got none of {one.name!r}")
+            from codedfl.contract.seen import SeenRows  # where rows are judged, which is at approval
+
             if SeenRows.wrote(saved):
                 ledger.rows[one.digest] = SeenRows.decode(saved)
             else:
@@ -128,6 +132,8 @@ class DeviceFolder:
 
     def snapshot(self, digest: bytes) -> Snapshot | None:
         """The frozen rows for the study of this digest, if there are any."""
+        from codedfl.contract.snapshot import Snapshot
+
         data = self._read(self._place("snapshots", digest))
         return None if data is None else Snapshot.decode(data)
 

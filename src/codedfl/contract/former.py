@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.contract.judgement import DisclosureFinding
+from codedfl.contract.findings import DisclosureFinding
 from codedfl.contract.snapshot import Snapshot, Tags, as_saved, tags_of
 from codedfl.contract.study import Study
 from codedfl.data.columns import BaseColumn, as_texts

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from codedfl.contract.judgement import DisclosureFinding, Past
-from codedfl.contract.seen import SeenRows
+from codedfl.contract.findings import DisclosureFinding, Past
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
 
 if TYPE_CHECKING:
     from codedfl.contract.former import FormerRows
+    from codedfl.contract.seen import SeenRows
 
 _OTHER_NUMBERS = "a statistic must have the numbers that it had before: data, code or rounding have changed"
 _MOST_CENSUS = 256  # rounds, over the life of a study: each is decided by those before it

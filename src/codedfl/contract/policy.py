@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from codedfl.checks import check_at_least
-from codedfl.contract.judgement import KINDS
+from codedfl.contract.findings import KINDS
 from codedfl.contract.roster import Roster
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput
 from codedfl.privacy.budget import DELTA
-from codedfl.privacy.calibration import epsilon_of, rho_of
 
 
 @dataclass(frozen=True)
@@ -125,6 +124,8 @@ def study_rho(study: Study) -> float | None:
     """What the study's noise lets it cost a row in concentrated differential privacy; None without noise."""
     if study.noise is None:
         return None
+    from codedfl.privacy.calibration import rho_of
+
     d, c = study.feature_count, len(study.target.units)
     noise = study.noise.noise(d, study.recipe().feature_map.bound)
     return rho_of(noise, d * (d + 1) // 2 + d * c)
@@ -163,7 +164,7 @@ def policy_objection(policy: Policy, study: Study, roster: Roster) -> str:
             return f"{what} must be at least {limit} {by}, got {value}"
     most = _least(policy.most_epsilon, policy.most_total_epsilon)
     rho = study_rho(study)
-    spent = math.inf if rho is None else epsilon_of(rho, policy.delta)
+    spent = _epsilon(math.inf if rho is None else rho, policy.delta)
     if spent > most:
         return f"epsilon must be at most {most:g} at delta = {policy.delta:g} {by}, {_got(spent)}"
     d, shown = study.feature_count, shown_directions(study, roster)
@@ -185,13 +186,21 @@ def spending_objection(policy: Policy, rho: float) -> str:
     """Why all approvals together may not cost a row as much as rho; empty when they may."""
     if policy.most_total_epsilon is None:
         return ""
-    spent = math.inf if math.isinf(rho) else epsilon_of(rho, policy.delta)
+    spent = _epsilon(rho, policy.delta)
     if spent <= policy.most_total_epsilon:
         return ""
     return (
         f"epsilon over all approved studies must be at most {policy.most_total_epsilon:g} at delta = {policy.delta:g}"
         f" by this device's policy, {_got(spent)} with this one"
     )
+
+
+def _epsilon(rho: float, delta: float) -> float:
+    if math.isinf(rho):
+        return rho
+    from codedfl.privacy.calibration import epsilon_of  # of a study with noise
+
+    return epsilon_of(rho, delta)
 
 
 def _least(*limits: float | None) -> float:

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.contract.study import Study
+from codedfl.data.clipped import Clipped
 from codedfl.data.columns import as_texts
-from codedfl.data.recipe import Clipped
 from codedfl.data.tables import RawTable
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.typing import Integers, Rows

@@ -442,6 +442,11 @@ class Study:
         return Columns(self.columns)
 
     @property
+    def needs_census(self) -> bool:
+        """Noise hides single rows, a smallest cell of 1 hides nobody: then nothing is counted, and nothing merged."""
+        return self.noise is None and self.smallest_cell > 1
+
+    @property
     def task(self) -> str:
         return "classification" if isinstance(self.target, ClassTarget) else "regression"
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from codedfl.contract.design_columns import check_design, copied_columns, largest_leverage
-from codedfl.contract.judgement import DisclosureFinding
+from codedfl.contract.findings import DisclosureFinding
 from codedfl.contract.ledger import Ledger
 from codedfl.contract.models import StudyModel, SubModel, TableOne
 from codedfl.contract.policy import Policy, shown_directions

@@ -2,7 +2,7 @@
 
 Classes become one-hot rows of {0, 1} and come back by the largest score; a regression target becomes one
 column in [-1, 1]. Either way |Y| <= 1 is public, from which the exact ring gets its range (paper II-A, IV-A).
-A third kind only predicts: the mean that a generalised linear model gives.
+A third kind only predicts (``saved_labels``).
 """
 
 from abc import ABC, abstractmethod
@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from codedfl.checks import check_vector
 from codedfl.errors import InvalidInput
-from codedfl.typing import Floats, JsonObject, Unchecked
+from codedfl.typing import Floats, JsonObject
 
 
 class Labels(ABC):
-    """The common face of both kinds; make one by `for_classes`, `for_targets` or `from_dict`."""
+    """The common face of both kinds; make one by `for_classes` or `for_targets`."""
 
     # Public bound on |Y|, of both kinds.
     bound = 1.0
@@ -37,18 +37,6 @@ class Labels(ABC):
     def for_targets(low: float, high: float) -> "TargetLabels":
         """low, high: the public range of the target."""
         return TargetLabels(float(low), float(high))
-
-    @staticmethod
-    def from_dict(saved: Unchecked) -> "Labels":
-        """The labels that `to_dict` described."""
-        kind = saved.get("kind")
-        if kind == "classes" and isinstance(saved.get("classes"), list):
-            return ClassLabels(tuple(saved["classes"]))
-        if kind == "targets" and all(isinstance(saved.get(end), float) for end in ("low", "high")):
-            return TargetLabels(saved["low"], saved["high"], str(saved.get("function", "")))
-        if kind == "means" and all(isinstance(saved.get(key), str) for key in ("link", "mean_of")):
-            return MeanLabels(saved["link"], saved["mean_of"])
-        raise InvalidInput(f"saved labels must hold classes, low and high of the targets, or a link, got {saved}")
 
     @property
     @abstractmethod
@@ -192,39 +180,3 @@ class TargetLabels(Labels):
     def to_dict(self) -> JsonObject:
         said = {"function": self.function} if self.function else {}
         return {"kind": "targets", "low": self.low, "high": self.high, **said}
-
-
-@dataclass(frozen=True)
-class MeanLabels(Labels):
-    """A mean on its own scale, from the score of a generalised linear model.
-
-    link: "logit" for the chance of a class, "log" for an expected count.
-    mean_of: what it is, for people.
-    """
-
-    link: str
-    mean_of: str
-
-    def __post_init__(self) -> None:
-        if self.link not in ("logit", "log"):
-            raise InvalidInput(f"link must be logit or log, got {self.link!r}")
-
-    @property
-    def n_outputs(self) -> int:
-        return 1
-
-    def encode(self, y: NDArray[Any]) -> Floats:
-        """What was seen, on the scale of the mean: 0 or 1 for a chance, numbers from 0 for a count."""
-        check_vector("y", y)
-        allowed, rule = (np.isin(y, (0, 1)), "0 or 1") if self.link == "logit" else (y >= 0, "at least 0")
-        if not allowed.all():
-            raise InvalidInput(f"y must be {rule} beside the {self.mean_of}, got {y[~allowed][0]:g}")
-        return y.reshape(-1, 1).astype(np.float64)
-
-    def decode(self, scores: Floats) -> NDArray[Any]:
-        """By the inverse of the link."""
-        self._check_scores(scores)
-        return 1.0 / (1.0 + np.exp(-scores[:, 0])) if self.link == "logit" else np.exp(scores[:, 0])
-
-    def to_dict(self) -> JsonObject:
-        return {"kind": "means", "link": self.link, "mean_of": self.mean_of}

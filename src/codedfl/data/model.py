@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from codedfl.data.labels import MeanLabels
-from codedfl.data.recipe import ClippedWarning, Recipe
+from codedfl.data.clipped import ClippedWarning
+from codedfl.data.recipe import Recipe
+from codedfl.data.saved_labels import MeanLabels
 from codedfl.data.score import score_of
 from codedfl.errors import InvalidInput
 from codedfl.files import write_bytes

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from codedfl.data.canonical import canonical_digest
+from codedfl.data.clipped import Clipped
 from codedfl.data.columns import Columns
 from codedfl.data.features import FeatureMap, feature_map_from_dict
 from codedfl.data.features.linear import LinearFeatures
@@ -27,41 +28,6 @@ from codedfl.exact.scales import Bounds
 from codedfl.typing import Floats, Integers, JsonObject, Rows, Singles, Unchecked
 
 _BLOCK = 4096  # rows whose features are in float64 at once: those of all of MNIST would take a gigabyte
-MOST_NAMED = 10  # columns that a message names
-
-
-class ClippedWarning(UserWarning):
-    """Values lay beyond their public ranges and were clipped; the text counts them by column."""
-
-
-@dataclass(frozen=True, eq=False)
-class Clipped:
-    """How many values lay beyond their public ranges: of each column, and of the target."""
-
-    columns: Integers
-    targets: int = 0
-
-    @property
-    def total(self) -> int:
-        return int(self.columns.sum()) + self.targets
-
-    def __bool__(self) -> bool:
-        return self.total > 0
-
-    def __add__(self, other: Clipped) -> Clipped:
-        return Clipped(self.columns + other.columns, self.targets + other.targets)
-
-    def words(self, names: tuple[str, ...] | None = None) -> str:
-        """Such as ``3 of 'age', 1 of 'weight' and 2 targets``; columns without names go by their number, from 0."""
-        places = np.flatnonzero(self.columns)
-        counted = [
-            f"{self.columns[j]} of {repr(names[j]) if names else f'column {j}'}" for j in places[:MOST_NAMED].tolist()
-        ]
-        if len(places) > MOST_NAMED:
-            counted.append(f"{self.columns[places[MOST_NAMED:]].sum()} of {len(places) - MOST_NAMED} more")
-        if self.targets or not counted:
-            counted.append(f"{self.targets} target" + "s" * (self.targets != 1))
-        return " and ".join([", ".join(counted[:-1]), counted[-1]] if counted[1:] else counted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,11 +191,13 @@ class Recipe:
             raise InvalidInput(f"a saved recipe must be complete, got {error!r}") from error
         if not all(isinstance(part, dict) for part in parts):
             raise InvalidInput("a saved recipe must hold preprocessing, features and labels, got other values")
+        from codedfl.data.saved_labels import labels_from_dict  # of a model file: devices have studies
+
         preprocessing, features, labels = parts
         return cls(
             Preprocessing.from_dict(preprocessing),
             feature_map_from_dict(features),
-            Labels.from_dict(labels),
+            labels_from_dict(labels),
             None if columns is None else Columns.from_list(columns),
         )
 

@@ -9,13 +9,10 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codedfl.contract.cells import StudyCells
-from codedfl.contract.census import Census, needs_census
 from codedfl.contract.device_folder import DeviceFolder
 from codedfl.contract.ledger import Ledger
 from codedfl.contract.ledger_base import LedgerBase
 from codedfl.contract.roster import Roster
-from codedfl.contract.snapshot import Snapshot
 from codedfl.contract.study import Study
 from codedfl.crypto.sealed import Identity
 from codedfl.device.study_sums import CENSUS, StudySums
@@ -27,7 +24,9 @@ from codedfl.sum.memory import MOST_CONTENTS, Generation
 from codedfl.sum.terms import Terms
 from codedfl.sum.wire import Missing, Refused
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # with the first request: a device may wait for days
+    from codedfl.contract.census import Census
+    from codedfl.contract.snapshot import Snapshot
     from codedfl.statistics.statistic import Ask
 
 _MOST_KEPT = 1 << 21  # words of a statistic that are kept, since it is asked for again after a loss
@@ -151,7 +150,7 @@ class ApprovedStudy:
             from codedfl.statistics.statistic import recoded_rows  # with the first request
 
             sums = self._sums
-            if needs_census(sums.study):
+            if sums.study.needs_census:
                 self._refuse_uncounted(sums.ask(ask))
             rows = recoded_rows(sums.study, sums.ask(ask), self._rows)
             self._made[ask] = sums.statistic(ask).words(rows, len(sums.roster.owners), self._noise_seed)
@@ -182,6 +181,7 @@ class ApprovedStudy:
         if objection := refused.get("") or refused.get(asked.model):
             raise Refused("rows", objection)
         if asked.census not in self._judged:
+            from codedfl.contract.cells import StudyCells
             from codedfl.statistics.statistic import recoded_rows
 
             rows = recoded_rows(self._sums.study, asked, self._rows)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from codedfl.contract.census import Census, decode_rounds, encode_rounds, needs_census, parts_of
 from codedfl.contract.roster import Roster
 from codedfl.contract.study import Study
 from codedfl.errors import InvalidInput, MessageRefused
@@ -20,6 +19,7 @@ from codedfl.sum.terms import Participant, Terms
 from codedfl.sum.wire import Refused
 
 if TYPE_CHECKING:  # with the first request: a device may wait for days
+    from codedfl.contract.census import Census
     from codedfl.statistics.statistic import Ask, Statistic
 
 CENSUS = "census"
@@ -110,7 +110,7 @@ class StudySums:
         # Invariant: a census is over parts of those who take part; all that it decides is over all of them.
         if asked.groups and asked.statistic != CENSUS and owners < self.study.least_owners:
             raise Refused("list", f"at least {self.study.least_owners} owners must be in a sum, got {owners}")
-        if needs_census(self.study) and not asked.groups:
+        if self.study.needs_census and not asked.groups:
             raise Refused("request", f"a request for {asked.statistic} must say over which groups, got none")
         return asked.groups
 
@@ -123,6 +123,7 @@ class StudySums:
 
     def census_asks(self, groups: Collection[int], census: Census | None, before: bytes) -> tuple[Ask, ...]:
         """What a round asks, part by part. census: the rounds before, whose content has the digest ``before``."""
+        from codedfl.contract.census import parts_of
         from codedfl.statistics.statistic import Ask
 
         merged = () if census is None else census.merged
@@ -134,6 +135,8 @@ class StudySums:
 
         Where there are too few holders to sign, nobody relies on it: no part is then left but those who may invent.
         """
+        from codedfl.contract.census import decode_rounds
+
         try:
             rounds = [[CertifiedTotal.decode(one) for one in of_round] for of_round in decode_rounds(content)]
             first = [self.ask(one.ask) for one in rounds[0]]
@@ -145,6 +148,8 @@ class StudySums:
             raise Refused("request", f"a census must follow from what devices certified: {error}") from None
 
     def _census_of(self, groups: tuple[int, ...], rounds: list[list[CertifiedTotal]]) -> Census:
+        from codedfl.contract.census import Census, encode_rounds, parts_of
+
         census, before = None, b""
         sizes = [
             sum(len(self.terms.groups[group]) for group in part) for part in parts_of(groups, self.study.colluders)

@@ -10,9 +10,10 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from codedfl.contract.names import checked_name
-from codedfl.engines.pieces import Frame, Gone, Offered, Offers, Piece, Pull, Pulls, Whole, pack_frame, read_frame
+from codedfl.engines.frames import Frame, Gone, Offered, Offers, Piece, Pull, Whole, pack_frame, read_frame
 from codedfl.errors import InvalidInput, MessageRefused
 from codedfl.logs import one_line
 from codedfl.mqtt import topics
@@ -21,6 +22,9 @@ from codedfl.mqtt.link import BrokerLink, Link, LinkUp, Received, Will
 from codedfl.mqtt.presence import MOST_STUDIES, OVER, Presence
 from codedfl.sum.keys import digest
 from codedfl.sum.wire import MOST_REQUEST
+
+if TYPE_CHECKING:
+    from codedfl.engines.pieces import Pulls
 
 log = logging.getLogger("codedfl.device")
 
@@ -54,7 +58,7 @@ class MqttDevice:
         self._link, self._name, self._clock = link, name, clock
         self._studies = {topics.level_of(study): answer for study, answer in studies.items()}
         self._offers = {level: Offers() for level in self._studies}
-        self._pulls = Pulls()
+        self._pulls: Pulls | None = None  # from the first request on that is too large for one message
         # Invariant: the newest request alone: an older one of the same study was given up by its server.
         self._waiting: OrderedDict[str, bytes] = OrderedDict()  # study -> its newest request
         self._over: set[str] = set()
@@ -76,18 +80,21 @@ class MqttDevice:
 
     def turn(self, seconds: float) -> None:
         """Wait for something, no longer than this; then answer one request, if there is any."""
-        seconds = 0.0 if self.is_busy else min(seconds, max(0.0, self._pulls.due() - self._clock()))
+        if self.is_busy:
+            seconds = 0.0
+        elif self._pulls is not None:
+            seconds = min(seconds, max(0.0, self._pulls.due() - self._clock()))
         # Messages before work: what has come in by now may replace the request that would be answered.
         for event in self._link.events(seconds):
             if isinstance(event, LinkUp):
                 self._introduce()
             elif isinstance(event, Received):
                 self._take(event)
-            else:
+            elif self._pulls is not None:
                 # What was on the way is lost with the connection, and asked for again after the next.
                 for level in self._studies:
                     self._pulls.interrupt(level)
-        for level, pull in self._pulls.asked(self._clock()):
+        for level, pull in self._pulls.asked(self._clock()) if self._pulls is not None else ():
             self._publish(level, pull)
         if self._waiting:
             # Taken off before it is answered: if answering ends this process, it is asked again, not begun with again.
@@ -128,16 +135,24 @@ class MqttDevice:
             case Offered():
                 # Larger than any request can be: not pulled, whatever it is said to be.
                 if frame.size <= MOST_REQUEST:
-                    self._pulls.begin(level, frame)
+                    self._pull(level, frame)
             case Pull():
                 for piece in self._offers[level].given(frame):
                     self._publish(level, piece)
-            case Piece():
+            # Without a pull nobody was asked for a piece, and none is taken.
+            case Piece() if self._pulls is not None:
                 whole = self._pulls.take(level, frame, self._clock())
                 if whole is not None:
                     self._waiting[level] = whole[1]
-            case Gone():
+            case Gone() if self._pulls is not None:
                 self._pulls.gone(level, frame.digest)
+
+    def _pull(self, level: str, offered: Offered) -> None:
+        if self._pulls is None:
+            from codedfl.engines.pieces import Pulls  # requests hardly ever are that large
+
+            self._pulls = Pulls()
+        self._pulls.begin(level, offered)
 
     def _publish(self, level: str, frame: Frame) -> None:
         self._link.publish(topics.outbox(level, self._name), pack_frame(frame))

@@ -12,7 +12,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection
 
-from codedfl.engines.pieces import Gone, Offered, Offers, Piece, Pull, Pulls, Whole, pack_frame, read_frame
+from codedfl.engines.frames import Gone, Offered, Offers, Piece, Pull, Whole, pack_frame, read_frame
+from codedfl.engines.pieces import Pulls
 from codedfl.errors import MessageRefused
 from codedfl.logs import one_line
 from codedfl.mqtt import topics

@@ -19,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from codedfl.data.clipped import ClippedWarning
 from codedfl.data.columns import Columns
 from codedfl.data.features import FeatureChoice, FeatureMap, choose_features
 from codedfl.data.features.linear import LinearFeatures
@@ -26,7 +27,7 @@ from codedfl.data.features.rbf import default_gamma
 from codedfl.data.labels import Labels
 from codedfl.data.model import TrainedModel
 from codedfl.data.preprocessing import DEFAULT_CLIP, Moments, Preprocessing
-from codedfl.data.recipe import ClippedWarning, Recipe
+from codedfl.data.recipe import Recipe
 from codedfl.errors import InvalidInput
 from codedfl.estimators.training_rows import TrainingRows, dealt_by_value, device_ids, repeated, rows_by_id
 from codedfl.exact.scales import Scales

@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from codedfl.errors import InvalidInput, RangeExceeded
+from codedfl.errors import InvalidInput
 from codedfl.exact.gram import GramSum
-from codedfl.typing import Floats, Wholes
+from codedfl.typing import Floats
 
 if TYPE_CHECKING:  # without noise a device loads nothing of it
     from codedfl.exact.row_noise import GridNoise, RowNoise
@@ -88,8 +88,12 @@ class Bounds:
             )
 
 
-def _floor_log2(value: Fraction) -> int:
-    """The largest integer k with 2^k <= value, without floating point (all parties must derive the same)."""
+def floor_log2(value: Fraction) -> int:
+    """The largest integer k with 2^k <= value, without floating point: all parties must derive the same.
+
+    >>> floor_log2(Fraction(9, 2))
+    2
+    """
     k = value.numerator.bit_length() - value.denominator.bit_length()
     return k if Fraction(2) ** k <= value else k - 1
 
@@ -105,12 +109,13 @@ class Scales:
     --------
     >>> import numpy as np
     >>> from codedfl.exact.scales import Bounds, Scales
+    >>> from codedfl.exact.totals import gram_to_reals
     >>> scales = Scales.on(1 << 48, Bounds(1.0, 1.0, samples=1000, samples_per_device=300), n_features=2, n_devices=5)
     >>> scales
     <Scales of 48 bits, 19-bit grid, X'X 18 and X'Y 34 fraction bits>
     >>> row = np.array([[0.5, 0.25]])
     >>> total = scales.gram(row) + scales.gram(row)  # two devices with one row each
-    >>> scales.gram_to_reals(total).tolist()  # the upper triangle of X'X
+    >>> gram_to_reals(scales, total).tolist()  # the upper triangle of X'X
     [0.5, 0.25, 0.125]
     """
 
@@ -135,8 +140,8 @@ class Scales:
         """
         # n_i products of two gridded numbers must stay below 2^53.
         significant = min(GRID_BITS, (FLOAT64_EXACT_BITS - (bounds.samples_per_device - 1).bit_length()) // 2)
-        feature_bits = significant - 1 - _floor_log2(Fraction(bounds.features))
-        label_bits = significant - 1 - _floor_log2(Fraction(bounds.labels))
+        feature_bits = significant - 1 - floor_log2(Fraction(bounds.features))
+        label_bits = significant - 1 - floor_log2(Fraction(bounds.labels))
         limit = Fraction(modulus, HEADROOM)
         largest_constant = bounds.samples * Fraction(bounds.features) * Fraction(bounds.labels)
         return cls(
@@ -148,7 +153,7 @@ class Scales:
             label_bits,
             gram_bits=min(-(-natural_bits(modulus, bounds, n_features) // 2), 2 * feature_bits),
             # Half of the room, so that rounding X and Y up cannot break the proof.
-            constant_bits=min(_floor_log2(limit / largest_constant / 2), feature_bits + label_bits),
+            constant_bits=min(floor_log2(limit / largest_constant / 2), feature_bits + label_bits),
         )
 
     def with_noise(self, noise: RowNoise, n_outputs: int) -> Self:
@@ -272,63 +277,6 @@ class Scales:
         scaled = np.ldexp(exact, to_bits - from_bits)
         return np.rint(scaled, out=scaled)
 
-    # -- the updates
-
-    def round_update(self, update: Floats) -> tuple[Floats, int]:
-        """e as integers and the number of fraction bits they carry: the most that keep X'X e below M/8.
-
-        A zero update has 0 fraction bits. Refused when not even whole numbers fit, or nothing but zeros: the training
-        diverged, or the bounds leave no digits.
-        """
-        if not np.all(np.isfinite(update)):
-            raise RangeExceeded("the update must be finite, got NaN or infinity: the training diverged")
-        norm = column_norm(update)
-        if norm == 0.0:
-            return np.zeros_like(update), 0
-        room = self.limit // self.gram_limit
-        # Rounding may lengthen the norm, so start from the estimate and step down until the proof holds.
-        for bits in range(_floor_log2(Fraction(room) / Fraction(norm)), -1, -1):
-            integers = np.rint(np.ldexp(update, bits))
-            if int(column_norm(integers)) <= room:
-                if not integers.any():
-                    raise RangeExceeded(
-                        f"the update must not be rounded to zero, got one of norm {norm:g} with {bits} fraction bits:"
-                        " the public bounds are too wide for this precision"
-                    )
-                return integers, bits
-        raise RangeExceeded(f"the update must have a column 1-norm of at most {room}, got {norm:g}: it cannot be sent")
-
-    # -- decoded totals back to reals
-
-    def product_to_reals(self, sums: Wholes, update_integers: Floats, update_bits: int) -> Floats:
-        """sum_i X_i'X_i e as reals, refused where an entry is larger than this e can make it."""
-        # Invariant: each column has its own proven limit, so that a wrong small column cannot hide behind a large one.
-        norms = np.abs(update_integers).sum(axis=0)
-        limits = [self.gram_limit * int(norm) for norm in norms]
-        return self._to_reals(sums, limits, self.gram_bits + update_bits, "X'X e")
-
-    def gram_to_reals(self, triangle: Wholes) -> Floats:
-        """sum_i X_i'X_i (its upper triangle) as reals, refused outside its bound."""
-        return self._to_reals(triangle[:, None], [self.gram_limit], self.gram_bits, "X'X")[:, 0]
-
-    def constant_to_reals(self, sums: Wholes) -> Floats:
-        """sum_i G_i^(1) as reals, refused outside its bound."""
-        return self._to_reals(sums, [self.cross_limit] * sums.shape[-1], self.constant_bits, "G^(1)")
-
-    @staticmethod
-    def _to_reals(sums: Wholes, limits: list[int], bits: int, what: str) -> Floats:
-        # Invariant: an honest total never leaves its limit (with noise, but for a probability below 2^-102), and limits
-        # are at most M/8. So a total beyond it is wrong, and it is refused before anything is computed from it.
-        for column, limit in zip(sums.T, limits, strict=True):
-            largest = max(abs(int(column.max(initial=0))), abs(int(column.min(initial=0))))
-            if largest > limit:
-                raise RangeExceeded(
-                    f"decoded {what} must stay within +-{limit} units, got {largest}:"
-                    " an overflow or a wrong reply, not used"
-                )
-        reals: Floats = np.ldexp(sums.astype(np.float64), -bits)
-        return reals
-
 
 def natural_bits(modulus: int, bounds: Bounds, n_features: int) -> int:
     """Fraction bits left for X'X e when e has its natural size; half of them go to X'X, half to e.
@@ -338,9 +286,4 @@ def natural_bits(modulus: int, bounds: Bounds, n_features: int) -> int:
     """
     norm = math.isqrt(max(n_features, 1)) * Fraction(bounds.labels) / Fraction(bounds.features)
     gram = bounds.samples * Fraction(bounds.features) ** 2
-    return _floor_log2(Fraction(modulus, HEADROOM) / (gram * norm))
-
-
-def column_norm(matrix: Floats) -> float:
-    """The largest column 1-norm. It is exact for integers whose absolute values sum up to less than 2^53."""
-    return float(np.abs(matrix).sum(axis=0).max(initial=0.0))
+    return floor_log2(Fraction(modulus, HEADROOM) / (gram * norm))

@@ -23,7 +23,7 @@ from codedfl.analyses.study_analysis import StudyFindings
 from codedfl.analyses.summing import StudyTotals, too_few
 from codedfl.contract.approval import Deciding, approve
 from codedfl.contract.device_folder import DeviceFolder
-from codedfl.contract.judgement import DisclosureFinding
+from codedfl.contract.findings import DisclosureFinding
 from codedfl.contract.ledger import Approval
 from codedfl.contract.ledger_base import LEDGER_FILE, LedgerBase
 from codedfl.contract.names import plain_name

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from codedfl.crypto.noise import cross_noise, gram_noise
 from codedfl.crypto.sealed import Identity
+from codedfl.data.clipped import Clipped
 from codedfl.data.moments import secure_moments
 from codedfl.data.preprocessing import Moments
-from codedfl.data.recipe import Clipped, Recipe
+from codedfl.data.recipe import Recipe
 from codedfl.device.study_sums import HOLDERS_PER_ROLE, MANY_DEVICES
 from codedfl.engines.in_process import InProcess
 from codedfl.errors import InvalidInput
@@ -28,8 +29,8 @@ from codedfl.exact.scales import Bounds, Scales
 from codedfl.solve.solver import GramSolver, Solver
 from codedfl.solve.training import Training
 from codedfl.sum.device import Device
+from codedfl.sum.in_memory import InMemory
 from codedfl.sum.layout import Layout, Words
-from codedfl.sum.memory import InMemory
 from codedfl.sum.one_sum import OneSum
 from codedfl.sum.session import Session
 from codedfl.sum.store import Store

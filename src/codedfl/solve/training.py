@@ -10,6 +10,7 @@ import numpy as np
 
 from codedfl.errors import InvalidInput
 from codedfl.exact.scales import Scales
+from codedfl.exact.totals import constant_to_reals, gram_to_reals, product_to_reals, round_update
 from codedfl.solve.solver import GramSolver, Solver
 from codedfl.sum.keys import digest
 from codedfl.sum.session import Session
@@ -46,12 +47,12 @@ class Training:
         scales, size, initial = self._scales, self._shape[0] * self._shape[1], np.zeros(self._shape)
         cross = np.array(numbers[:size], dtype=np.int64).reshape(self._shape)
         if isinstance(solver, GramSolver):
-            solver.take_gram(scales.gram_to_reals(np.array(numbers[size : size + _triangle(scales)], dtype=np.int64)))
-        solver.start(initial, scales.constant_to_reals(-cross), numbers[-1] if samples is None else samples)
+            solver.take_gram(gram_to_reals(scales, np.array(numbers[size : size + _triangle(scales)], dtype=np.int64)))
+        solver.start(initial, constant_to_reals(scales, -cross), numbers[-1] if samples is None else samples)
         self._ended()
         while (wanted := solver.request()) is not None:
             integers, bits, product = self._product(wanted)
-            solver.receive(np.ldexp(integers, -bits), scales.product_to_reals(product, integers, bits))
+            solver.receive(np.ldexp(integers, -bits), product_to_reals(scales, product, integers, bits))
             self._ended()
         if solver.model is None:
             raise InvalidInput("the solver must make a model, got none")
@@ -66,7 +67,7 @@ class Training:
         key = ("product", digest(self._ask), self.epochs)
         kept = self._store.get(key)
         if kept is None:
-            integers, bits = self._scales.round_update(wanted)
+            integers, bits = round_update(self._scales, wanted)
             self._store.put(key, msgspec.msgpack.encode((integers.tobytes(), bits)))
         else:
             data, bits = msgspec.msgpack.decode(kept, type=tuple[bytes, int])

@@ -38,7 +38,7 @@ from codedfl.sum.keys import (
     upload_text,
 )
 from codedfl.sum.layout import Layout
-from codedfl.sum.memory import MOST_CONTENT, Generation, InMemory, Memory
+from codedfl.sum.memory import MOST_CONTENT, Generation, Memory
 from codedfl.sum.pad_sums import PadSum
 from codedfl.sum.pads import add_pads
 from codedfl.sum.signatures import check_signature
@@ -399,4 +399,4 @@ class Device:
             check_signature("role", terms.by_name[name].key, text, signature)
 
 
-__all__ = ["Contract", "Device", "Generation", "InMemory", "Memory"]
+__all__ = ["Contract", "Device", "Generation", "Memory"]

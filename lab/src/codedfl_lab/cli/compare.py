@@ -14,7 +14,8 @@ import typer
 
 from codedfl.cli import options as common
 from codedfl.cli.exit_codes import INTERRUPTED
-from codedfl.cli.screen import Screen, make_folder, score_name
+from codedfl.cli.output_files import make_folder
+from codedfl.cli.screen import Screen, score_name
 from codedfl.cli.settings import in_settings
 from codedfl.errors import CodedFLError, InvalidInput
 from codedfl.solve.descent import DERIVED

@@ -14,7 +14,8 @@ import typer
 
 from codedfl.cli import options as common
 from codedfl.cli.exit_codes import BAD_INPUT, INTERRUPTED
-from codedfl.cli.screen import Screen, make_folder
+from codedfl.cli.output_files import make_folder
+from codedfl.cli.screen import Screen
 from codedfl.report.text import score as score_text
 from codedfl.report.text import seconds as seconds_text
 from codedfl.solve.registry import make_solver

@@ -13,7 +13,8 @@ from rich.text import Text
 
 from codedfl.cli import options as common
 from codedfl.cli.exit_codes import INTERRUPTED
-from codedfl.cli.screen import Screen, make_folder, table
+from codedfl.cli.output_files import make_folder
+from codedfl.cli.screen import Screen, table
 from codedfl.data.encoders import load_encoder
 from codedfl.errors import InvalidInput
 from codedfl.report.text import number

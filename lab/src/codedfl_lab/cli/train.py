@@ -12,7 +12,8 @@ import typer
 
 from codedfl.cli import options as common
 from codedfl.cli.exit_codes import INTERRUPTED
-from codedfl.cli.screen import Screen, make_folder
+from codedfl.cli.output_files import make_folder
+from codedfl.cli.screen import Screen
 from codedfl.errors import CodedFLError, InvalidInput, RangeExceeded
 from codedfl.report.run_page import write_run_page
 from codedfl.version import __version__

@@ -50,7 +50,7 @@ class CodedSession:
     >>> from codedfl.crypto.sealed import Identity
     >>> from codedfl.engines.in_process import InProcess
     >>> from codedfl_lab.primes.ring import Ring
-    >>> from codedfl.sum.device import InMemory
+    >>> from codedfl.sum.in_memory import InMemory
     >>> from codedfl_lab.coded.device import CodedDevice
     >>> from codedfl_lab.coded.keys import Keyed
     >>> from codedfl_lab.coded.session import CodedSession

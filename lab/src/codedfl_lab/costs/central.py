@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from codedfl.exact.totals import round_update
 from codedfl.solve.closed_form import ClosedForm
 from codedfl.solve.solver import Solver
 from codedfl.typing import Floats
@@ -124,6 +125,6 @@ class CentralTotals:
             direction = solver.request()
             if direction is None:
                 return
-            integers, bits = format_.round_update(direction)
+            integers, bits = round_update(format_, direction)
             product = ring.product(on.gram, ring.from_integers(integers))
             solver.receive(np.ldexp(integers, -bits), format_.planes_of_product(product, integers, bits))

@@ -26,6 +26,7 @@ from codedfl.errors import InvalidInput, RangeExceeded
 from codedfl.exact.fitted_rows import fitted
 from codedfl.exact.row_noise import RowNoise
 from codedfl.exact.scales import Bounds
+from codedfl.exact.totals import constant_to_reals, gram_to_reals
 from codedfl.sum.keys import pack
 from codedfl.typing import Floats
 from codedfl_lab.coded.study import Sizes
@@ -147,11 +148,11 @@ class RowsStatistic:
         scales, c = self.scales, self.n_outputs
         shape, wholes = (scales.n_features, c), np.array(vector, dtype=object)
         split = shape[0] * c
-        constant = scales.constant_to_reals(wholes[:split].reshape(shape))
+        constant = constant_to_reals(scales, wholes[:split].reshape(shape))
         samples = scales.bounds.samples  # with noise the public bound stands for m: it is a scale and no more
         if self.counts_rows:
             samples = int(vector[split])
         if not 1 <= samples <= scales.bounds.samples:
             raise RangeExceeded(f"the summed rows must be between 1 and {scales.bounds.samples}, got {samples}")
         gram = wholes[split + self.counts_rows :]
-        return TrainingTotals(constant, samples, scales.gram_to_reals(gram) if self.reveals_gram else None)
+        return TrainingTotals(constant, samples, gram_to_reals(scales, gram) if self.reveals_gram else None)

@@ -9,6 +9,7 @@ from typing import Self
 from codedfl.errors import InvalidInput
 from codedfl.exact.row_noise import RowNoise
 from codedfl.exact.scales import Bounds, Scales, natural_bits
+from codedfl.exact.totals import constant_to_reals, gram_to_reals, product_to_reals
 from codedfl.typing import Floats
 from codedfl_lab.primes.planes import Planes
 from codedfl_lab.primes.ring import Ring
@@ -95,12 +96,12 @@ class FixedPoint(Scales):
 
     def planes_of_product(self, planes: Planes, update_integers: Floats, update_bits: int) -> Floats:
         """``product_to_reals`` of residues."""
-        return self.product_to_reals(self.ring.to_integers(planes), update_integers, update_bits)
+        return product_to_reals(self, self.ring.to_integers(planes), update_integers, update_bits)
 
     def planes_of_gram(self, triangle: Planes) -> Floats:
         """``gram_to_reals`` of residues."""
-        return self.gram_to_reals(self.ring.to_integers(triangle))
+        return gram_to_reals(self, self.ring.to_integers(triangle))
 
     def planes_of_constant(self, planes: Planes) -> Floats:
         """``constant_to_reals`` of residues."""
-        return self.constant_to_reals(self.ring.to_integers(planes))
+        return constant_to_reals(self, self.ring.to_integers(planes))

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from codedfl.data.clipped import Clipped
 from codedfl.data.features import FeatureChoice, FeatureMap, choose_features
 from codedfl.data.labels import Labels
 from codedfl.data.model import TrainedModel
 from codedfl.data.preprocessing import Moments, Preprocessing
-from codedfl.data.recipe import Clipped, Recipe
+from codedfl.data.recipe import Recipe
 from codedfl.data.score import score_of
 from codedfl.errors import InvalidInput
 from codedfl.exact.scales import Bounds

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codedfl.exact.gram import symmetric
+from codedfl.exact.totals import round_update
 from codedfl.solve.descent import GradientDescent
 from codedfl.typing import Floats
 from codedfl_lab.code.gradient_code import GradientCode
@@ -73,7 +74,7 @@ class PlainSums:
     def wrong_on_ring(self, update: Floats) -> int:
         """Entries of the ring's X'X e that are not those of int64, which all sums fit by the rule of M/8."""
         grid, ring = self._grid, self._grid.ring
-        integers, _ = grid.round_update(update)
+        integers, _ = round_update(grid, update)
         triangle = ring.symmetric(ring.from_integers(self._ours), self.problem.n_features)
         product = ring.to_integers(ring.product(triangle, ring.from_integers(integers)))
         truth = symmetric(self._ours, self.problem.n_features).astype(np.int64) @ integers.astype(np.int64)

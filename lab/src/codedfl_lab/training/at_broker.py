@@ -15,7 +15,7 @@ from codedfl.mqtt.link import BrokerLink
 from codedfl.mqtt.topics import level_of
 from codedfl.solve.solver import Solver
 from codedfl.sum.asking import Patience
-from codedfl.sum.memory import InMemory
+from codedfl.sum.in_memory import InMemory
 from codedfl.typing import Floats
 from codedfl_lab.parties.making import Parties, Rows
 from codedfl_lab.parties.statistic import RowsStatistic

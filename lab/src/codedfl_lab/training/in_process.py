@@ -13,8 +13,9 @@ from codedfl.errors import InvalidInput
 from codedfl.exact.row_noise import RowNoise
 from codedfl.solve.solver import Solver
 from codedfl.sum.asking import Engine, Patience
-from codedfl.sum.device import Device, InMemory
+from codedfl.sum.device import Device
 from codedfl.sum.events import Event
+from codedfl.sum.in_memory import InMemory
 from codedfl.typing import Floats, RandomBytes
 from codedfl_lab.parties.making import Parties, Rows, SecureSums, TrainingRoster
 from codedfl_lab.parties.statistic import RowsStatistic

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from codedfl.errors import NotEnoughDevices
+from codedfl.exact.totals import product_to_reals, round_update
 from codedfl.solve.solver import GramSolver, Solver
 from codedfl.typing import Floats
 from codedfl_lab.parties.making import SecureSums
@@ -50,6 +51,6 @@ def train(
 
 
 def _product(sums: SecureSums, statistic: RowsStatistic, solver: Solver, direction: Floats) -> None:
-    integers, bits = statistic.scales.round_update(direction)
+    integers, bits = round_update(statistic.scales, direction)
     product = sums.product(ASK, integers.astype(np.int64))
-    solver.receive(np.ldexp(integers, -bits), statistic.scales.product_to_reals(product, integers, bits))
+    solver.receive(np.ldexp(integers, -bits), product_to_reals(statistic.scales, product, integers, bits))
