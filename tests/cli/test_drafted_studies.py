@@ -197,6 +197,31 @@ def test_a_square_ends_in_hazard_ratios_and_a_time_has_no_score(run: Run, drafte
     assert "R\u00b2" not in Path("held/result.html").read_text()
 
 
+def test_crude_estimates_stand_beside_adjusted_ones(drafted: Callable[..., dict[str, Any]]):
+    found = drafted("ill ~ age + arm", "--crude")
+    rows = PEOPLE.assign(ill=(PEOPLE["ill"] == "yes") * 1.0)
+    assert found["crude"] == {"ill by formula": ["age alone", "arm alone"]}
+    for formula, model in zip(("age + arm", "age", "arm"), found["models"], strict=True):
+        oracle = smf.logit(f"ill ~ {formula}", rows).fit(disp=0)
+        ours = np.array([one["coefficient"] for one in model["inference"]["coefficients"][1:]])
+        theirs = oracle.params[1:].sort_index() if formula == "age + arm" else oracle.params[1:]
+        assert np.abs(np.sort(ours) - np.sort(theirs)).max() < 2e-3 * oracle.bse.max()
+    head, *lines = Path("out/tables/effects-ill-by-formula.csv").read_text().splitlines()
+    ratio = "odds ratio (95 % interval)"
+    assert head == f'"","Crude {ratio}","p","Adjusted {ratio}","p"'
+    assert [line.split(",")[0] for line in lines] == ['"age', '"arm"', '"control"', '"high"', '"low"']
+    assert not list(Path("out/tables").glob("*alone*")) and not list(Path("out/figures").glob("*alone*"))
+    assert not list(Path("out/tables").glob("nested*"))
+
+
+def test_crude_differences_of_a_linear_model_come_of_its_own_sum(drafted: Callable[..., dict[str, Any]]):
+    found = drafted("pressure ~ age + arm", "--crude")
+    assert found["crude"] == {"": ["age alone", "arm alone"]} and set(found["owners"]) == {"cells", "gram"}
+    oracle = smf.ols("pressure ~ age", PEOPLE).fit()
+    assert found["models"][0]["inference"]["coefficients"][1]["coefficient"] == pytest.approx(oracle.params["age"])
+    assert Path("out/tables/effects.csv").read_text().startswith('"","Crude coefficient (95 % interval)","p","Adjusted')
+
+
 def test_classes_in_the_order_of_the_alphabet_are_said_where_order_is_the_meaning(run: Run, tmp_path: Path):
     words = PEOPLE.assign(stage=PEOPLE["stage"].map({"I": "mild", "II": "severe", "III": "fatal"}))
     words.drop(columns="site").to_csv("all.csv", index=False)

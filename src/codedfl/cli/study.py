@@ -108,6 +108,9 @@ def new(
     described: Annotated[
         Path | None, typer.Option("--from", metavar="FILE", help="result.json of a study that described.")
     ] = None,
+    crude: Annotated[
+        bool, typer.Option("--crude", help="Also a model of each term alone: crude beside adjusted estimates.")
+    ] = False,
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where the study goes.")] = Path("study.toml"),
 ) -> None:
     """Draft a study file from Table 1 or from a sample, with a comment on every choice.
@@ -163,6 +166,10 @@ def new(
         text = draft_with_formula(source, formula, draft, known, model)
     else:
         text = with_room(draft(source, kept or None), 0 if source is None else len(source))
+    if crude:
+        from codedfl.authoring.crude import with_crude
+
+        text = with_crude(text)
     write_text(out, text)
     if sample is None:
         screen.sentence(

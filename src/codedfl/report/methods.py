@@ -90,7 +90,8 @@ def _models(result: Unchecked) -> Iterator[str]:
         if text not in said:
             said.append(text)
     yield from said
-    if (weight := result.get("regularisation")) is not None and not result.get("inference"):
+    of_times = any(one.get("baseline") or one.get("curves") for one in result["models"])
+    if (weight := result.get("regularisation")) is not None and not result.get("inference") and not of_times:
         yield f"Predictions of {result['target']} are those of a ridge regression with a penalty of {weight:.4g}."
 
 

@@ -18,8 +18,9 @@ class NamedPart(Protocol):
 
 
 def models_of(result: Unchecked) -> list[Unchecked]:
-    """The study's own model, and then those that the study names."""
-    return [{**result, "name": ""}, *result["models"]]
+    """The study's own model, and then those that the study names, without those whose estimates stand beside others."""
+    beside = {name for names in (result.get("crude") or {}).values() for name in names}
+    return [{**result, "name": ""}, *(one for one in result["models"] if one["name"] not in beside)]
 
 
 def named(model: str, what: str) -> str:

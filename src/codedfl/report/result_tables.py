@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from codedfl.report.effects import NOTHING, effects_of, estimate_text, p_text
+from codedfl.report.effects import NOTHING, Effect, effects_of, estimate_text, p_text
 from codedfl.report.result_parts import models_of, named, slugs
 from codedfl.report.tables import HEADING, INNER, Table, TableRow
 from codedfl.typing import Unchecked
@@ -19,7 +19,9 @@ _NOT_REACHED = "not reached"
 def all_tables(result: Unchecked) -> list[Table]:
     """Every table of a result, in its order; the last says how many rows were left out at each step."""
     found = [one for model in models_of(result) for one in _of_model(model, result)]
-    between = [nested_table(result["nested"])] if result.get("nested") else []
+    beside = {one for names in (result.get("crude") or {}).values() for one in names}
+    tested = [one for one in result.get("nested") or () if one["smaller"] not in beside]
+    between = [nested_table(tested)] if tested else []
     found = [*sorted(found, key=lambda one: one.name != TABLE_ONE), *between, flow(result)]
     return [replace(one, name=name) for name, one in zip(slugs(found), found, strict=True)]
 
@@ -198,16 +200,33 @@ def effect_table(name: str, kind: str, found: Unchecked, result: Unchecked) -> T
     rows, current = [], ""
     if not effects:  # a penalty leaves no errors
         rows = [TableRow((one["name"], f"{one['coefficient']:.4g}", "")) for one in found["coefficients"]]
+    crude = _crude(name, result)
     for one in effects:
         if one.level and one.column != current:
             rows.append(TableRow((one.column,), HEADING))
         current = one.column if one.level else ""
-        cells = (one.level or one.label, one.text, p_text(one.p))
+        cells: tuple[str, ...] = (one.level or one.label, one.text, p_text(one.p))
+        if crude is not None:
+            alone = crude.get(one.name)
+            beside = (NOTHING, "") if alone is None else (alone.text, p_text(alone.p))
+            cells = (cells[0], *beside, *cells[1:])
         rows.append(TableRow(cells, INNER if one.level else ""))
     title = named(name, f"{kind} model" if fit.get("kind") else fit.get("model") or kind)
     modelled = f"{fit['target']} = {fit['modelled']}" if fit.get("modelled") else fit.get("target", result["target"])
-    head = ("", f"{measure} ({level} interval)" if effects else "Coefficient", "p" if effects else "")
-    return Table(f"effects {name}", f"{title}: {modelled}", head, tuple(rows), tuple(_about(found, fit)))
+    head: tuple[str, ...] = ("", f"{measure} ({level} interval)" if effects else "Coefficient", "p" if effects else "")
+    notes = tuple(_about(found, fit))
+    if crude is not None and effects:
+        level = f"{what} ({level} interval)"
+        head = ("", f"Crude {level}", "p", f"Adjusted {level}", "p")
+        notes = (*notes, "Crude: of a model of the term alone; adjusted: of all terms together.")
+    return Table(f"effects {name}", f"{title}: {modelled}", head, tuple(rows), notes)
+
+
+def _crude(name: str, result: Unchecked) -> dict[str, Effect] | None:
+    """Effects by name of the models that have one term each of this one; None where there are none."""
+    names = (result.get("crude") or {}).get(name)
+    found = [one.get("inference") or one for one in result["models"] if one["name"] in (names or ())]
+    return names and {one.name: one for part in found if part.get("coefficients") for one in effects_of(part)}
 
 
 _FACTS: Mapping[str, str] = {

@@ -17,6 +17,7 @@ from codedfl.analyses.left_out import terms_left_out
 from codedfl.analyses.nested import nested
 from codedfl.analyses.study_analysis import CLIPPED, StudyFindings
 from codedfl.analyses.table_one import TableOneFinding
+from codedfl.contract.crude import crude_models
 from codedfl.contract.merging import times_place
 from codedfl.contract.study import Study
 from codedfl.contract.words import explain
@@ -133,6 +134,7 @@ def result_json(
         "codedfl": __version__,
         "rehearsal": rehearsal,
         **findings_json(study, findings),
+        "crude": crude_models(study),
         "purpose": study.purpose,
         "formula": study.formula,
         "labels": {name: {"label": label, "unit": unit} for name, label, unit in study.labels if label or unit},

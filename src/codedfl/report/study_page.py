@@ -90,7 +90,7 @@ def _answer(result: Unchecked) -> str:
 def _scores(result: Unchecked) -> list[str]:
     """Of the study's own model, and of others that have one."""
     found = []
-    for name, model in (("", result), *((one["name"], one) for one in result["models"])):
+    for name, model in ((one["name"], one) for one in models_of(result)):
         before, score = f"{name}: " if name else "", model.get("score")
         if score is None:
             if not name and result.get("regularisation") is not None and result["held_out"]:
