@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from experiments.statistics.cases import Case, found
+from experiments.statistics.cases import Case, found, found_by
 from scipy import stats
 
 from codedfl.analyses.described import DescribedLevels, DescribedNumber
 from codedfl.analyses.table_one import TableOneFinding
 from codedfl.contract.models import TableOne
+from codedfl.data.tables import as_raw_table
 from codedfl.errors import InvalidInput
 from codedfl.report.result_tables import table_one
 from codedfl.statistics.statistic import Ask
@@ -105,3 +106,12 @@ def test_the_table_of_a_paper_has_a_column_for_each_arm() -> None:
 def test_arms_must_be_a_category() -> None:
     with pytest.raises(InvalidInput, match=exactly("by of the model 't' must be a category, got 'age'")):
         made_up().study(TableOne("t", ("sex",), by="age"), features="none")
+
+
+def test_arms_are_told_of_people_with_several_rows() -> None:
+    case = made_up()
+    table = as_raw_table({**case.values, "person": [f"p{row // 2}" for row in range(len(case.table))]}, "rows")
+    once, twice = (case.study(TABLE, features="none", id=id_column) for id_column in (None, "person"))
+    parts = {f"site-{number}": table.rows(np.arange(number, len(table), 9)) for number in range(9)}
+    by_row, by_person = (found_by(study, parts).models[0] for study in (once, twice))
+    assert by_row.to_dict() == by_person.to_dict() | {"protection": by_row.to_dict()["protection"]}

@@ -78,7 +78,10 @@ class Snapshot:
 
     def part(self, held_out: bool) -> Snapshot:
         """The rows held out, or the rows to train on."""
-        chosen = self.held_out == held_out
+        return self.those(self.held_out == held_out)
+
+    def those(self, chosen: NDArray[np.bool_]) -> Snapshot:
+        """Some of the rows, with whose they are."""
         codes, target, held = (one[chosen] for one in (self.codes, self.target, self.held_out))
         persons = self.persons if self.one_row_each else self.persons[chosen]
         return replace(self, codes=codes, target=target, held_out=held, persons=persons)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -77,17 +76,13 @@ class Arms(Histogram):
         arm = rows.codes[:, places[self.model.by]]
         parts = []
         for place in range(len(self.arms)):
-            chosen = self._chosen(rows, arm == place)
+            chosen = rows.those(arm == place)
             codes = chosen.part(held_out=False).codes
             counts = [
                 np.bincount(codes[:, places[one]], minlength=len(self.category(one).levels)) for one in self.categories
             ]
             parts += [np.array([len(codes)]), super().vector(chosen), *counts]
         return np.concatenate(parts)
-
-    @staticmethod
-    def _chosen(rows: Snapshot, which: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Snapshot:
-        return replace(rows, codes=rows.codes[which], target=rows.target[which], held_out=rows.held_out[which])
 
     def category(self, name: str) -> CategoryColumn:
         """The column of this name."""
