@@ -113,5 +113,6 @@ def test_arms_are_told_of_people_with_several_rows() -> None:
     table = as_raw_table({**case.values, "person": [f"p{row // 2}" for row in range(len(case.table))]}, "rows")
     once, twice = (case.study(TABLE, features="none", id=id_column) for id_column in (None, "person"))
     parts = {f"site-{number}": table.rows(np.arange(number, len(table), 9)) for number in range(9)}
-    by_row, by_person = (found_by(study, parts).models[0] for study in (once, twice))
-    assert by_row.to_dict() == by_person.to_dict() | {"protection": by_row.to_dict()["protection"]}
+    by_row, by_person = (dict(found_by(study, parts).models[0].to_dict()) for study in (once, twice))
+    assert by_row.pop("arms") == by_person.pop("arms")
+    assert by_row.pop("columns") == by_person.pop("columns")

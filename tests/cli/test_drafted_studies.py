@@ -265,6 +265,64 @@ def test_a_study_whose_only_model_could_not_be_made_ends_with_its_own_code(
     assert Path("wide/result.html").exists(), "what else there is, is written"
 
 
+def test_a_yes_or_no_that_table_1_had_as_a_column_ends_in_odds(run: Run, tmp_path: Path):
+    """As a hospital's tables come: spellings, words among numbers, people with several rows, a description first."""
+    rng = np.random.default_rng(0)
+    messy = PEOPLE[["site", "person", "age", "arm", "days", "ill"]].assign(
+        patient=[f"P{person}" for person in PEOPLE["person"]],
+        age=[str(age) if rng.random() > 0.03 else "not done" for age in PEOPLE["age"]],
+    )
+    messy.loc[rng.choice(len(messy), 12, replace=False), "ill"] = ""
+    (tmp_path / "sites").mkdir()
+
+    def write(rows: pd.DataFrame) -> None:
+        for site, mine in rows.drop(columns="person").groupby("site"):
+            mine.drop(columns="site").to_csv(tmp_path / "sites" / f"{site}.csv", index=False)
+
+    write(messy.assign(arm=np.where(messy["site"] == "clinic-8", messy["arm"].str.capitalize(), messy["arm"])))
+    done = run("study", "describe", "sites", "--target", "days", "--participants", 3)
+    said = " ".join(done.stdout.split())
+    assert "arm: 'Control', 'High', 'Low', 'control', 'high', 'low' differ by case or spaces alone" in said
+    assert 'if it tells people apart say id = "patient" in the study: rows of one are then one person' in said
+    text = Path("describe.toml").read_text()
+    assert "far wider than anybody's values" in text and "nobody's is beyond" not in text
+    write(messy)  # the site has mended its spelling
+    Path("describe.toml").write_text(text.replace('# id = "..."', 'id = "patient"'))
+    assert run("study", "rehearse", "describe.toml", "--tables", "sites", "--out", "first").exit_code == 0
+    methods = Path("first/methods.txt").read_text()
+    assert "set to a value" not in methods and "unmarked" not in Path("first/summary.txt").read_text()
+
+    formula = ("--formula", "ill ~ age + arm", "--out", "odds.toml")
+    assert run("study", "new", "--from", "first/result.json", *formula).exit_code == 0
+    study = load_study(Path("odds.toml"))
+    assert [one.kind for one in study.models] == ["logistic"] and getattr(study.target, "classes", ()) == ("no", "yes")
+    assert "Control" not in Path("odds.toml").read_text(), "nobody has this level any more"
+    assert run("study", "rehearse", "odds.toml", "--tables", "sites", "--out", "out").exit_code == 0
+    (model,) = json.loads(Path("out/result.json").read_text())["models"]
+    whole = messy[(messy["age"] != "not done") & (messy["ill"] != "")].astype({"age": float})
+    oracle = smf.logit("ill ~ age + arm", whole.assign(ill=(whole["ill"] == "yes") * 1.0)).fit(disp=0)
+    assert model["rows"] == len(whole)
+    ours, _ = coefficients(model["inference"])
+    assert np.abs((ours - oracle.params[COLUMNS]) / oracle.bse[COLUMNS]).max() < 2e-3
+    methods = Path("out/methods.txt").read_text()
+    assert "ridge" not in methods, "what is reported is the logistic model's"
+    shown = run("study", "show", "odds.toml").stdout
+    assert "the result is a model, without a score" in shown
+
+
+def test_a_check_says_from_where_to_where_numbers_among_words_go(run: Run, drafted: Callable[..., dict[str, Any]]):
+    drafted("ill ~ age + arm")
+    words = PEOPLE.head(60).astype({"age": object})
+    words.loc[:5, "age"] = "not done"
+    words.to_csv("words.csv", index=False)
+    text = Path("study.toml").read_text()
+    step = next(line for line in text.splitlines() if line.startswith("step"))
+    Path("coded.toml").write_text(text.replace(step, f'{step}\nmissing_codes = ["not done"]', 1))
+    ages = words["age"][6:].astype(float)
+    (line,) = (one for one in run("study", "check", "coded.toml", "words.csv").stdout.splitlines() if "age " in one)
+    assert line.split()[-3:] == [f"{ages.min():g}", "to", f"{ages.max():g}"]
+
+
 @pytest.mark.parametrize(
     ("formula", "options", "line"),
     [

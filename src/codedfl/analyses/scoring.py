@@ -138,13 +138,13 @@ class ClassScore:
         return None if self.withheld else [[str(count) for count in row] for row in self.confusion.tolist()]
 
     def shown_calibration(self) -> list[tuple[str, str, str]] | None:
-        """Each band, its rows, and the share of the second class in per cent where it has any."""
+        """Each band that has rows, how many, and the share of the second class in per cent."""
         if self.calibration is None:
             return None
-        shares = [f"{100 * one.second / one.rows:.0f} %" if one.rows else "-" for one in self.calibration]
         return [
-            (f"{one.low:.1f} to {one.high:.1f}", str(one.rows), share)
-            for one, share in zip(self.calibration, shares, strict=True)
+            (f"{one.low:.1f} to {one.high:.1f}", str(one.rows), f"{100 * one.second / one.rows:.0f} %")
+            for one in self.calibration
+            if one.rows
         ]
 
     def roc(self) -> list[tuple[float, float]]:

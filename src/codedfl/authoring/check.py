@@ -175,7 +175,8 @@ def _target(study: Study, table: RawTable) -> ColumnCheck:
 
 def _numbers(grid: Grid, values: Rows, codes: Integers) -> tuple[str, int]:
     """From where to where they go, and how many within the range are rounded."""
-    if values.dtype.kind != "f" or not np.isfinite(values).any():
+    values = as_numbers(values)  # words stand among numbers
+    if not np.isfinite(values).any():
         return "", 0
     low, high = grid.range
     inside = (values >= low) & (values <= high) & (codes != GAP)

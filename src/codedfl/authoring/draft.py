@@ -22,6 +22,7 @@ HELD_OUT = 0.2
 ROWS = 10_000
 MOST_LEFT_OUT = 0.5  # of the rows, for missing values
 _DESCRIBED_STEPS = 5 * 10**6  # either side of what is described: its bins grow, so that width costs little
+_OF_DESCRIBED = "far wider than anybody's values, since bins grow with the value; beyond is clipped and counted"
 _WHY_MARKED = (
     "leaving such rows out would leave out most; drop the column, or think of it",
     "so few rows have them that they are not left out after a Table 1 that has these rows, or nearly all have them",
@@ -108,13 +109,26 @@ class DraftColumn:
         noticed = f"classes are in the order of the alphabet, {' < '.join(texts)}, and {kind} has a meaning only in"
         return replace(self, noticed=f"{noticed} theirs: write them from the least to the most.")
 
+    def predicted(self, unknown: bool) -> DraftColumn:
+        """As a target: rows without it are left out. unknown: whether its level of unknown names is a class, too.
+
+        >>> ill = DraftColumn("ill", ("no", "yes", "other", "missing"), missing="missing", other="other")
+        >>> ill.predicted(unknown=False).levels
+        ('no', 'yes')
+        """
+        if self.levels is None or (self.missing is None and self.other is None):
+            return replace(self, missing=None)
+        apart = (self.missing, None if unknown else self.other)
+        return replace(self, levels=tuple(one for one in map(str, self.levels) if one not in apart), missing=None)
+
     def lenient(self) -> DraftColumn:
         """With a range still wider, something that a missing value becomes, and a level of unknown names."""
         if self.grid is not None:
             low, high, step = self.grid
             far = float(f"{_DESCRIBED_STEPS * step:.12g}")
             grid = (min(low, -far) if low < 0 else low, max(high, far) if low <= 0 < high else high, step)
-            return replace(self, grid=grid, missing=anchor(*grid), fill="")
+            why = self.why if grid == self.grid else _OF_DESCRIBED
+            return replace(self, grid=grid, missing=anchor(*grid), fill="", why=why)
         levels = tuple(one for one in map(str, self.levels or ()) if one not in ("other", "missing"))
         return replace(self, levels=(*levels, "other", "missing"), missing="missing", other="other")
 

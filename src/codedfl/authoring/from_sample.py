@@ -168,9 +168,12 @@ def _category(column: CategoryColumn, values: Rows, table: str) -> DraftColumn:
             f"column {column.name!r} of {table} must have a text that at least {SMALLEST_CELL} rows have, got none:"
             " drop the column, or take a larger sample"
         )
-    other = OTHER if rare else column.other
+    other, noticed = OTHER if rare else column.other, ""
+    spelt = [one.strip().casefold() for one in own]
+    if alike := [repr(one) for one, plain in zip(own, spelt, strict=True) if spelt.count(plain) > 1]:
+        noticed = f"{', '.join(alike)} differ by case or spaces alone: one spelling in all tables, or each is a level."
     levels = (*(one for one in own if one not in rare), *filter(None, (other, column.missing)))
-    return DraftColumn(column.name, levels, missing=column.missing, other=other, rare=len(rare))
+    return DraftColumn(column.name, levels, missing=column.missing, other=other, rare=len(rare), noticed=noticed)
 
 
 def _target(table: RawTable, target: str, task: Task | None, *, iterates: bool = False) -> DraftColumn:

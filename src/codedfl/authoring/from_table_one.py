@@ -64,9 +64,10 @@ def draft_from_table_one(
     # Of a device's rows that are held out at least twice as many as columns are scored; fewer would only be lost.
     design = sum(1 if one.levels is None else len(one.levels) - 1 for one in columns)
     held_out = HELD_OUT if HELD_OUT * rows >= 2 * (design + 1) * devices else 0.0
+    counts = {} if goal.levels is None else next(one["counts"] for one in of_all["columns"] if one["name"] == target)
+    goal = goal.predicted(unknown=bool(counts.get(goal.other)))
     further = kind(len(goal.levels or ()))
-    goal = replace(goal.ordered(further), missing=None)
-    drafted = Draft(name, columns, goal, *bounds, complete_cases=complete_cases)
+    drafted = Draft(name, columns, goal.ordered(further), *bounds, complete_cases=complete_cases)
     return replace(drafted, held_out=held_out, kind=further)
 
 
@@ -110,6 +111,9 @@ def _described(one: Any) -> DraftColumn:
     # The level of unknown names stays, though nobody is counted there: rare levels are merged into it.
     missing, other = None if one["counts"].get(one["missing"]) == 0 else one["missing"], one["other"]
     levels = tuple(level for level in one["levels"] if level != one["missing"] or missing is not None)
+    if other is not None:  # a spelling that a site has mended since is no reference
+        had = tuple(one_of for one_of in levels if one_of in (missing, other) or one["counts"].get(str(one_of)) != 0)
+        levels = had if len(had) > 1 else levels
     if not all(isinstance(level, str | int) for level in levels) or not {missing, other} <= {None, *levels}:
         raise ValueError(name)
     return DraftColumn(name, levels, missing=missing, other=other, missing_codes=codes, of_all=True)

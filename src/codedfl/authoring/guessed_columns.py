@@ -66,7 +66,8 @@ def guess_columns(table: RawTable, *, keep: Iterable[str] | None = None, drop: I
         if keep is None and not table.positional and numbers_the_rows(name, values):
             left_out.append(f"column {name!r} of {table.name} only numbers the rows: left out")
         elif (why := _unlearnable(values)) and keep is None:
-            left_out.append(f"column {name!r} of {table.name} {why}: left out")
+            people = f', and if it tells people apart say id = "{name}" in the study: rows of one are then one person'
+            left_out.append(f"column {name!r} of {table.name} {why}: left out{people * bool(_ID_NAME.search(name))}")
         elif why:
             raise InvalidInput(f"column {name!r} of {table.name} {why}: leave it out")
         else:

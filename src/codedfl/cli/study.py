@@ -176,9 +176,8 @@ def new(
             f"wrote {out}: its ranges hold the values of all devices; read every line before you hand it on"
         )
         return
-    screen.sentence(
-        f"wrote {out}: ranges have room, but one table says nothing of the others'; codedfl study describe asks them"
-    )
+    seen = "these tables say nothing of others'" if sample.is_dir() else "one table says nothing of the others'"
+    screen.sentence(f"wrote {out}: ranges have room, but {seen}; codedfl study describe asks them")
     screen.sentence(f"read every line, change what is wrong, then try codedfl study check {out} {sample}")
 
 

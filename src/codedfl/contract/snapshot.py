@@ -82,9 +82,13 @@ class Snapshot:
 
     def those(self, chosen: NDArray[np.bool_]) -> Snapshot:
         """Some of the rows, with whose they are."""
-        codes, target, held = (one[chosen] for one in (self.codes, self.target, self.held_out))
-        persons = self.persons if self.one_row_each else self.persons[chosen]
-        return replace(self, codes=codes, target=target, held_out=held, persons=persons)
+        return replace(
+            self,
+            codes=self.codes[chosen],
+            target=self.target[chosen],
+            held_out=self.held_out[chosen],
+            persons=self.persons if self.one_row_each else self.persons[chosen],
+        )
 
     def encode(self) -> bytes:
         arrays = (

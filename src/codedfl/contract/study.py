@@ -438,6 +438,11 @@ class Study:
     # -- from a table to whole numbers
 
     @property
+    def only_describes(self) -> bool:
+        """Whether there is nothing but Table 1: a missing value is then counted, and nothing is filled."""
+        return self.features == NO_FEATURES and all(isinstance(one, TableOne) for one in self.models)
+
+    @property
     def table_columns(self) -> Columns:
         return Columns(self.columns)
 

@@ -96,11 +96,13 @@ def explain(
 
 
 def _about(study: Study) -> tuple[str, ...]:
-    result = "coefficients with standard errors" if study.inference else "a model and its score"
+    scored = "a model and its score" if study.held_out else "a model, without a score"
+    result = "coefficients with standard errors" if study.inference else scored
     if study.features == NO_FEATURES:
-        described = all(isinstance(one, TableOne) for one in study.models)
-        result = f"{'a table that describes the columns' if described else 'what its models say'}, and no model"
-        result += "" if described else " of its own"
+        result = (
+            f"{'a table that describes the columns' if study.only_describes else 'what its models say'}, and no model"
+        )
+        result += "" if study.only_describes else " of its own"
     models = tuple(
         f"a table that describes {', '.join(one.columns)}"
         if isinstance(one, TableOne)

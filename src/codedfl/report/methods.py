@@ -48,8 +48,8 @@ def _data(result: Unchecked) -> Iterator[str]:
         left = result["left_out"]
         yield f"{count_text(left).capitalize()} rows with missing values were left out."
     if result["steps"]:
-        units = {one["unit"] for one in (result.get("labels") or {}).values()}
-        steps = ", ".join(_step(name, step, units) for name, step in result["steps"].items())
+        units = _units(result)
+        steps = ", ".join(_with_unit(name, step, units) for name, step in result["steps"].items())
         yield f"Numbers were recorded in steps of {steps}."
     clipped = result.get("clipped") or {}
     if clipped.get("values"):
@@ -63,16 +63,29 @@ def _data(result: Unchecked) -> Iterator[str]:
             " joined with others, the same at every site."
         )
     if result.get("filled"):
-        filled = ", ".join(f"{name} {value}" for name, value in result["filled"].items())
-        yield f"Missing values were not left out but set to a value of the plan, numbers with an indicator: {filled}."
+        units = _units(result)
+        filled = ", ".join(_with_unit(name, value, units) for name, value in result["filled"].items())
+        yield (
+            f"Missing values of these columns were set to a value of the plan ({filled}), of a number with an indicator"
+            " where enough people lacked it."
+        )
     if result["held_out"]:
         yield f"{100 * result['held_out']:g} % of rows, chosen at random, were held out to score predictions."
 
 
-def _step(name: str, step: float, units: Collection[str]) -> str:
-    """A unit stands behind its number."""
+def _units(result: Unchecked) -> Collection[str]:
+    return {one["unit"] for one in (result.get("labels") or {}).values()}
+
+
+def _with_unit(name: str, value: float | str, units: Collection[str]) -> str:
+    """A unit stands behind its number.
+
+    >>> _with_unit("age, years", 65.0, {"years"}), _with_unit("ward", "unknown", {"years"})
+    ('age 65 years', 'ward unknown')
+    """
     label, _, unit = name.rpartition(", ")
-    return f"{label} {step:g} {unit}" if unit in units and label else f"{name} {step:g}"
+    said = value if isinstance(value, str) else f"{value:g}"
+    return f"{label} {said} {unit}" if unit in units and label else f"{name} {said}"
 
 
 def _models(result: Unchecked) -> Iterator[str]:
@@ -90,8 +103,10 @@ def _models(result: Unchecked) -> Iterator[str]:
         if text not in said:
             said.append(text)
     yield from said
+    # Where only further models are reported, their predictions are, and none of the study's own; of a time it has none.
     of_times = any(one.get("baseline") or one.get("curves") for one in result["models"])
-    if (weight := result.get("regularisation")) is not None and not result.get("inference") and not of_times:
+    own = not result.get("inference") and not of_times and (result.get("score") is not None or not said)
+    if (weight := result.get("regularisation")) is not None and own:
         yield f"Predictions of {result['target']} are those of a ridge regression with a penalty of {weight:.4g}."
 
 

@@ -19,7 +19,7 @@ from codedfl.analyses.study_analysis import CLIPPED, StudyFindings
 from codedfl.analyses.table_one import TableOneFinding
 from codedfl.contract.crude import crude_models
 from codedfl.contract.merging import times_place
-from codedfl.contract.study import Study
+from codedfl.contract.study import Study, factors_of
 from codedfl.contract.words import explain
 from codedfl.data.columns import OTHER, CategoryColumn, NumberColumn, NumberTarget
 from codedfl.private_files import write_private
@@ -150,7 +150,7 @@ def result_json(
         "added_to": [{"digest": one.study, "owners": list(one.owners)} for one in findings.before.parts],
         "without": sorted(set(invited).difference(*owners.values())),
         "filled": filled_values(study),
-        "steps": {one.name: one.step for one in study.columns if one.step is not None},
+        "steps": {one.name: one.step for one in study.columns if one.step is not None and not factors_of(one)},
         "cautions": cautions(study),
         "merged_words": merged_words(study, findings),
         "revealed": {question: said[question] for question in _SHOWN},
@@ -160,11 +160,13 @@ def result_json(
 def filled_values(study: Study) -> dict[str, float | str]:
     """What a missing value of each column counts as, where the study says so and the column is in a model.
 
+    A table that describes counts it as missing.
+
     >>> age = NumberColumn("age", (0.0, 110.0), 1.0, missing=50.0)
     >>> filled_values(Study("stay", (age,), NumberTarget("days", (0.0, 60.0), 1.0), 1000, 300, 4))
     {'age': 50.0}
     """
-    said = ((one.name, one.missing) for one in study.columns if one.width)
+    said = ((one.name, one.missing) for one in study.columns if one.width and not study.only_describes)
     return {name: value for name, value in said if value is not None}
 
 
@@ -260,10 +262,9 @@ def merged_words(study: Study, findings: StudyFindings) -> list[str]:
             if first and (first == other or first != column.levels[0]):
                 lines.append(f"{column.name}: the reference level is now {first}")
         elif column.name in findings.unmarked and isinstance(column, NumberColumn):
-            lines.append(
-                f"{column.name}: missing in too few rows to be distinguished, these count as"
-                f" {column.missing:g}, unmarked"
-            )
+            few = f"{column.name}: missing in too few rows to be"
+            filled = f"distinguished, these count as {column.missing:g}, unmarked"
+            lines.append(f"{few} {'counted' if study.only_describes else filled}")
     if findings.merged and (gone := findings.merged[times_place(study)]):
         times = ", ".join(f"{study.time_grid[place]:g}" for place in gone)
         lines.append(
