@@ -30,7 +30,7 @@ from experiments.local_study import LocalStudy, agree, digits_study, digits_tabl
 
 BEFORE = 19_176  # at 0.3
 GOAL = 8_000
-LIMIT = 8_760  # with a census, the policy that everybody has, and a judgement over all approvals
+LIMIT = 8_790  # with a census, the policy that everybody has, and a judgement over all approvals
 _SECONDS = 300.0
 _FEATURES = {"linear": 0, "rbf": 50}
 _DEVICES, _SMALLEST_CELL = 6, 5  # two disclosure groups, and a census first, as the studies have that people draft
