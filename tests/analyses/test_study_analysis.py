@@ -256,7 +256,7 @@ def test_wrong_totals_are_refused():
     run = conduct(study())
     next(run)
     run.send(Decision())
-    with pytest.raises(InvalidInput, match=r"^a total of cells must be 28 counts, got 2$"):
+    with pytest.raises(InvalidInput, match=r"^a total of cells must be 12 counts, got 2$"):
         run.send([1, 2])
 
 
