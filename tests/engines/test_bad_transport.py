@@ -11,6 +11,9 @@ import pytest
 from faulty_broker import FaultyBroker, FaultyLink
 
 from codedfl.engines.frames import PIECE_BYTES, PIECES_EACH, Frame, Offered, Piece, read_frame
+from codedfl.engines.mqtt_server import MqttEngine
+from codedfl.mqtt import topics
+from codedfl.mqtt.presence import HERE
 from codedfl.sum.device import Device
 from codedfl.sum.in_memory import InMemory
 from codedfl.sum.layout import Layout
@@ -173,3 +176,20 @@ def test_a_study_that_is_over_is_told_to_whoever_comes_later() -> None:
     late = broker.device("a", {TERMS.study: bytes})
     broker.advance(3.0, lambda: False)
     assert late.device.all_over
+
+
+def test_a_server_that_ended_and_is_then_reported_lost_has_ended_all_the_same() -> None:
+    """Its connection was reset before the broker read that it leaves: devices waited for its end for ever."""
+    broker = FaultyBroker()
+    world = World(broker, TERMS, SMALL)
+    world.session().sum(b"one")
+    waits = broker.device("a", {TERMS.study: bytes})
+    broker.advance(3.0, lambda: False)
+    here, lost = topics.server_presence(topics.level_of(TERMS.study)), MqttEngine.will(TERMS.study)
+    world.engine.leave(over=True)
+    broker.published("server", lost.topic, lost.payload, True)
+    broker.advance(3.0, lambda: False)
+    assert waits.device.all_over
+    broker.published("server", here, HERE, True)
+    broker.advance(3.0, lambda: False)
+    assert not waits.device.all_over, "a server that is back begins again"

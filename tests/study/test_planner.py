@@ -11,7 +11,7 @@ import pytest
 from codedfl.errors import InvalidInput
 from codedfl.solve.krylov import ConjugateGradient
 from codedfl_lab import datasets
-from codedfl_lab.comparing.names import full_name
+from codedfl_lab.comparing.names import full_name, name_in_sentence
 from codedfl_lab.comparing.simulator import simulate
 from codedfl_lab.costs.central import CentralTotals
 from codedfl_lab.costs.times import Conditions
@@ -89,7 +89,7 @@ def test_without_stragglers_it_says_that_coding_does_not_pay():
     assert made.plans[0].scheme == "conventional-full-batch" and not made.plans[0].is_private
     assert made.best.is_private
     assert "Coding does not pay on this fleet in time: it buys that the server sees no single device." in made.why()
-    assert f"{full_name(made.plans[0])} is faster" in made.why()
+    assert f"Faster is {name_in_sentence(made.plans[0])} with" in made.why()
 
 
 def test_the_fair_rival_is_named_by_its_own_solver():

@@ -19,7 +19,7 @@ from codedfl.logs import one_line
 from codedfl.mqtt import topics
 from codedfl.mqtt.address import BrokerAddress
 from codedfl.mqtt.link import BrokerLink, Link, LinkUp, Received, Will
-from codedfl.mqtt.presence import MOST_STUDIES, OVER, Presence
+from codedfl.mqtt.presence import HERE, MOST_STUDIES, OVER, Presence
 from codedfl.sum.keys import digest
 from codedfl.sum.wire import MOST_REQUEST
 
@@ -120,7 +120,12 @@ class MqttDevice:
         if level not in self._studies:
             return
         if event.topic == topics.server_presence(level):
-            (self._over.add if event.payload == OVER else self._over.discard)(level)
+            # Invariant: only a server that is back undoes what is over. One that ended may still be reported lost: its
+            # connection was reset before the broker had read that it leaves.
+            if event.payload == OVER:
+                self._over.add(level)
+            elif event.payload == HERE:
+                self._over.discard(level)
             return
         try:
             self._take_frame(level, read_frame(event.payload))
