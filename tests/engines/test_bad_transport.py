@@ -183,13 +183,13 @@ def test_a_server_that_ended_and_is_then_reported_lost_has_ended_all_the_same() 
     broker = FaultyBroker()
     world = World(broker, TERMS, SMALL)
     world.session().sum(b"one")
-    waits = broker.device("a", {TERMS.study: bytes})
-    broker.advance(3.0, lambda: False)
+    device = world.links["a"].device
+    assert device is not None
     here, lost = topics.server_presence(topics.level_of(TERMS.study)), MqttEngine.will(TERMS.study)
     world.engine.leave(over=True)
     broker.published("server", lost.topic, lost.payload, True)
     broker.advance(3.0, lambda: False)
-    assert waits.device.all_over
+    assert device.all_over
     broker.published("server", here, HERE, True)
     broker.advance(3.0, lambda: False)
-    assert not waits.device.all_over, "a server that is back begins again"
+    assert not device.all_over, "a server that is back begins again"
